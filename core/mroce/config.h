@@ -1,0 +1,67 @@
+// Everything that shapes an Engine. Defaults are the "software UDP" profile of docs/spec, section "Constants".
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "core/base/address.h"
+#include "core/base/time.h"
+
+namespace mroce {
+
+// One local address that can carry a plane of a connection.
+struct LocalPort {
+  Gid address;
+  uint32_t prefix_bits = 128;  // of 128: an IPv4 /24 is 120
+  uint32_t link_mtu = 1500;    // bytes of an IP packet
+  uint64_t rate_bps = 0;       // 0: unknown
+  bool up = true;
+};
+
+enum class SecurityMode : uint8_t { kCrc32c = 0, kAesGcm = 2 };  // kAesGcm is negotiable but refused so far
+
+struct EngineConfig {
+  uint64_t seed = 1;                        // connection ids, first sequence numbers, entropy
+  std::array<uint8_t, 16> endpoint_id{};    // random per process
+  uint8_t slot = 0;                         // bits 23-16 of every QPN; UDP port = base_port + slot
+  uint16_t base_port = 61440;
+  std::vector<LocalPort> ports;             // GID table order; at most 64
+
+  uint32_t max_paths = 4;                   // of one connection in one direction, 1..32
+  uint32_t max_planes = 8;                  // 1..8
+  uint32_t max_payload = 4096;              // bytes of payload of a packet, upper bound of what is negotiated
+  uint32_t cpsn_window = 16384;             // packets, 64..2^20
+  uint32_t window_bytes = 1 << 20;          // cap of the connection window
+  uint32_t receive_buffer_bytes = 1 << 20;  // of the receiving socket, as granted
+  uint32_t initial_window = 32;             // packets a path
+  uint32_t ack_every = 16;                  // packets
+  Nanos ack_delay = micros(50);
+  Nanos pto_min = millis(1);
+  Nanos pto_max = millis(100);
+  Nanos reo_min = micros(200);
+  Nanos delay_gate = millis(1);             // queueing above max(half the base RTT, this) counts as congestion
+  Nanos probe_max = millis(200);            // between probes of a failed path
+  Nanos silence_limit = seconds(5);
+  Nanos keepalive = seconds(10);
+  Nanos close_linger = seconds(1);
+  bool ecn = true;                          // set ECT(0)
+  bool tail_hold = true;                    // visibility order for last-byte polling; see docs/spec
+  SecurityMode security = SecurityMode::kCrc32c;
+
+  uint32_t max_qp = 65519;                  // limits reported by verbs
+  uint32_t max_cq = 65536;
+  uint32_t max_mr = 1 << 20;
+  uint32_t max_pd = 65536;
+  uint32_t max_srq = 65536;
+  uint32_t max_connections = 4096;
+  uint32_t max_cqe = 1 << 22;
+  uint32_t max_qp_wr = 32768;
+  uint32_t max_srq_wr = 32768;
+  uint32_t max_sge = 32;
+  uint32_t max_inline = 1024;
+  uint8_t max_rd_atomic = 16;
+  uint32_t held_bytes = 4 << 20;            // tails held back in one engine
+};
+
+}  // namespace mroce

@@ -1,0 +1,71 @@
+// Encoding and decoding of packet.h. Decoders take untrusted bytes: they check lengths first, then meaning, and
+// answer false for anything that is not exactly right; they never read past `in`. Reserved bits are sent as zero and
+// ignored on arrival.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/wire/packet.h"
+
+namespace mroce::wire {
+
+using In = std::span<const std::byte>;
+using Out = std::span<std::byte>;
+
+// --- common header ---
+bool decode_common(In datagram, Common& out);            // any version and type nibble; false only if too short
+void encode_common(const Common& header, std::byte* out);  // writes kCommonBytes
+
+// --- DATA (hot: inline in data_codec.h) ---
+// `datagram` without its trailer. On success `payload` is what follows the headers (and TLVs, which are skipped).
+bool decode_data(In datagram, const Common& header, Data& out, In& payload);
+// Writes header_bytes(data.op) bytes, common header included; returns that size.
+size_t encode_data(const Common& header, const Data& data, std::byte* out);
+
+bool decode_stream_control(In payload, StreamControl& out);
+void encode_stream_control(const StreamControl& control, std::byte* out);  // kStreamControlBytes
+
+// --- whole datagrams without trailer; encoders return bytes written, 0 if `out` is too small ---
+bool decode_ack(In datagram, Ack& out);
+size_t encode_ack(const Common& header, const Ack& ack, Out out);
+bool decode_probe(In datagram, Probe& out);
+size_t encode_probe(const Common& header, const Probe& probe, size_t pad_to, Out out);  // pad_to: bytes before the trailer
+bool decode_probe_ack(In datagram, ProbeAck& out);
+size_t encode_probe_ack(const Common& header, const ProbeAck& ack, Out out);
+bool decode_close(In datagram, Close& out);
+size_t encode_close(const Common& header, const Close& close, Out out);
+bool decode_reset(In datagram, Reset& out);
+size_t encode_reset(const Common& header, const Reset& reset, Out out);
+bool decode_version(In datagram, VersionList& out);
+size_t encode_version(const Common& header, const VersionList& list, Out out);
+bool decode_init(In datagram, Init& out);  // does not judge the magic and versions: the engine counts those by name
+size_t encode_init(const Common& header, const Init& init, size_t pad_to, Out out);
+
+// --- integrity, mode 0 ---
+// CRC-32C (Castagnoli) by ISA-L. `state` chains parts: start with kCrcStart, end with crc_finish.
+inline constexpr uint32_t kCrcStart = 0xffffffffu;
+uint32_t crc_update(uint32_t state, In bytes);
+constexpr uint32_t crc_finish(uint32_t state) { return ~state; }
+void write_trailer(uint32_t crc, std::byte* out);  // kTrailerBytes, big-endian
+// True if the last kTrailerBytes are the CRC of what is before them.
+bool check_trailer(In datagram);
+
+// --- small codings ---
+// Rate of a hint: mantissa (11 bits) * 2^exponent (5 bits) bytes/s, rounded down; error at most 0.1 %.
+uint16_t encode_rate(uint64_t bytes_per_s);
+uint64_t decode_rate(uint16_t code);
+// Backlog: 0..15 exact, above that (8 + low 3 bits) << (high bits - 1), rounded down, capped at 255.
+uint8_t encode_backlog(uint64_t packets);
+uint64_t decode_backlog(uint8_t code);
+// The 64-bit number whose low 32 bits are `wire` and that is nearest to `expected` (RFC 9000, appendix A.3 idea).
+constexpr uint64_t expand32(uint32_t wire, uint64_t expected) {
+  const uint64_t candidate = (expected & ~0xffffffffULL) | wire;
+  const int64_t distance = static_cast<int64_t>(candidate - expected);
+  if (distance > 0x80000000LL && candidate >= 0x100000000ULL) return candidate - 0x100000000ULL;
+  if (distance < -0x80000000LL) return candidate + 0x100000000ULL;
+  return candidate;
+}
+
+}  // namespace mroce::wire
