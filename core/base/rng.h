@@ -25,10 +25,8 @@ class Rng {
     return result;
   }
 
-  // Uniform in [0, bound); 0 for bound 0. Lemire's multiply-shift; the bias is below 2^-32 for 32-bit bounds.
-  uint64_t below(uint64_t bound) {
-    return static_cast<uint64_t>((static_cast<unsigned __int128>(next()) * bound) >> 64);
-  }
+  // Uniform in [0, bound); 0 for bound 0. The bias of the modulo is below 2^-32 for bounds below 2^32.
+  uint64_t below(uint64_t bound) { return bound == 0 ? 0 : next() % bound; }
   // Uniform in [low, high], both included.
   uint64_t between(uint64_t low, uint64_t high) { return low + below(high - low + 1); }
   // Uniform in [0, 1).
