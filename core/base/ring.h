@@ -14,7 +14,8 @@ namespace mroce {
 template <class T>
 class Ring {
  public:
-  explicit Ring(uint64_t first = 0) : begin_(first), end_(first) {}
+  Ring() = default;
+  explicit Ring(uint64_t first) : begin_(first), end_(first) {}
 
   uint64_t begin() const { return begin_; }  // number of the oldest entry
   uint64_t end() const { return end_; }      // number that the next push gets
@@ -68,8 +69,8 @@ class Ring {
 
   std::unique_ptr<T[]> slots_;
   uint64_t capacity_ = 0;
-  uint64_t begin_;
-  uint64_t end_;
+  uint64_t begin_ = 0;
+  uint64_t end_ = 0;
 };
 
 }  // namespace mroce

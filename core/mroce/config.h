@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "core/base/address.h"
@@ -28,6 +29,9 @@ struct EngineConfig {
   uint16_t base_port = 61440;
   std::vector<LocalPort> ports;             // GID table order; at most 64
 
+  // MTU of the link that leads from a port to `remote`; empty: the port's own link MTU. Must answer the same each time.
+  std::function<uint32_t(uint32_t port, const Gid& remote)> link_mtu_to;
+
   uint32_t max_paths = 4;                   // of one connection in one direction, 1..32
   uint32_t max_planes = 8;                  // 1..8
   uint32_t max_payload = 4096;              // bytes of payload of a packet, upper bound of what is negotiated
@@ -37,6 +41,7 @@ struct EngineConfig {
   uint32_t initial_window = 32;             // packets a path
   uint32_t ack_every = 16;                  // packets
   Nanos ack_delay = micros(50);
+  Nanos ack_request_delay = micros(2);      // grace after AR, so that the application's answer goes out before the ACK
   Nanos pto_min = millis(1);
   Nanos pto_max = millis(100);
   Nanos reo_min = micros(200);
@@ -45,6 +50,7 @@ struct EngineConfig {
   Nanos silence_limit = seconds(5);
   Nanos keepalive = seconds(10);
   Nanos close_linger = seconds(1);
+  Nanos drain_limit = millis(300);          // before CLOSE, for what is still unacknowledged
   bool ecn = true;                          // set ECT(0)
   bool tail_hold = true;                    // visibility order for last-byte polling; see docs/spec
   SecurityMode security = SecurityMode::kCrc32c;

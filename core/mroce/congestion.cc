@@ -1,0 +1,80 @@
+// The window of a path: ECN-proportional decrease as in DCTCP (RFC 8257), additive increase, slow start.
+//
+// Loss alone is not congestion here: a lossy fabric loses packets for other reasons, and halving on each loss would give
+// a third of the rate at 1 %. A round with losses counts as congested only with evidence: CE marks, queueing delay, or,
+// where no mark was ever seen, over 20 % loss in two rounds running. A cut that proves spurious is undone.
+#include <algorithm>
+
+#include "core/mroce/engine_impl.h"
+
+namespace mroce {
+
+namespace {
+constexpr double kAlphaGain = 0.25;
+constexpr double kBlindLoss = 0.2;
+constexpr uint32_t kBlindRounds = 2;
+constexpr double kIncreaseShare = 8;  // additive increase of all paths together, packets a round trip
+constexpr uint32_t kCleanRounds = 64;  // until the reorder threshold shrinks by one
+}  // namespace
+
+double Engine::Impl::cc_max(const Connection& c) const {
+  return std::max(1.0, static_cast<double>(c.window_bytes(config.window_bytes)) / c.full_packet());
+}
+
+void Engine::Impl::cc_on_acked(Connection& c, Path& p, uint32_t packets) {
+  CongestionState& cc = p.cc;
+  if (p.inflight + packets < cc.cwnd / 2) return;  // the window was not what limited us
+  const double paths = static_cast<double>(c.paths.size());
+  const double increase = cc.slow_start ? packets : std::min(1.0, kIncreaseShare / paths) * packets / cc.cwnd;
+  cc.cwnd = std::min(cc.cwnd + increase, cc_max(c));
+}
+
+void Engine::Impl::cc_on_ce(Time now, Path& p, uint32_t ce, uint32_t rx) {
+  CongestionState& cc = p.cc;
+  cc.ecn_seen = true;
+  cc.round_ce += ce;
+  if (cc.cut_at != Time{} && now - cc.cut_at < p.rtt.srtt) return;
+  cc.alpha = (1 - kAlphaGain) * cc.alpha + kAlphaGain * (static_cast<double>(ce) / rx);
+  cc.cwnd = std::max(1.0, cc.cwnd * (1 - cc.alpha / 2));
+  cc.slow_start = false;
+  cc.cut_at = now;
+  cc.cwnd_before = 0;  // marks are not undone
+}
+
+void Engine::Impl::cc_on_lost(Path& p) { ++p.cc.round_lost; }
+
+void Engine::Impl::cc_on_spurious(Path& p) {
+  CongestionState& cc = p.cc;
+  if (cc.round_lost > 0) --cc.round_lost;
+  if (cc.cwnd_before > cc.cwnd) cc.cwnd = cc.cwnd_before;
+  cc.cwnd_before = 0;
+}
+
+void Engine::Impl::cc_round_end(Time now, Path& p) {
+  CongestionState& cc = p.cc;
+  const bool lossy = cc.round_lost > 0;
+  if (lossy) {
+    const Nanos queueing = p.rtt.srtt - p.rtt.min;
+    const bool delayed = p.rtt.valid && queueing > std::max(p.rtt.min / 2, config.delay_gate);
+    const bool heavy = !cc.ecn_seen && cc.round_sent >= 8 && cc.round_lost > kBlindLoss * cc.round_sent;
+    cc.blind_rounds = heavy ? cc.blind_rounds + 1 : 0;
+    if (cc.round_ce > 0 || delayed || cc.blind_rounds >= kBlindRounds) {
+      cc.cwnd_before = cc.cwnd;
+      cc.cwnd = std::max(1.0, cc.cwnd / 2);
+      cc.slow_start = false;
+      cc.cut_at = now;
+      cc.blind_rounds = 0;
+    }
+    p.clean_rounds = 0;
+  } else {
+    cc.blind_rounds = 0;
+    if (++p.clean_rounds >= kCleanRounds) {
+      p.clean_rounds = 0;
+      if (p.reorder_threshold > 0) --p.reorder_threshold;
+    }
+  }
+  cc.round_lost = cc.round_sent = cc.round_ce = 0;
+  cc.round_end = p.sent.end();
+}
+
+}  // namespace mroce

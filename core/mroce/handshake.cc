@@ -1,0 +1,362 @@
+// INIT and INIT_ACK: two endpoints become a connection, with its planes and paths.
+//
+// The initiator offers, the acceptor takes the smaller of each limit; data may follow one round trip after INIT. Both
+// packets are padded to the full packet size, so that path 0 is known to carry it in both directions. When both ends
+// open at once, the INIT of the lower endpoint id wins. There is one connection for a pair of endpoint ids: an INIT
+// that comes by another address of a peer that is already connected is answered with the connection that exists.
+#include <algorithm>
+
+#include "core/mroce/engine_impl.h"
+
+namespace mroce {
+
+using wire::Common;
+using wire::Init;
+
+namespace {
+constexpr uint32_t kUdpIpv4 = 28;
+constexpr uint32_t kUdpIpv6 = 48;
+constexpr uint32_t kDataOverhead = 60;  // longest header of a packet with payload (56) and trailer
+constexpr uint8_t kInitExisting = 1;    // INIT_ACK flags bit 0
+
+Nanos init_interval(uint32_t tries) { return std::min(millis(250), millis(10) * (1 << std::min(tries, 5u))); }
+}  // namespace
+
+bool Engine::Impl::is_local(const Gid& address) const {
+  return std::any_of(config.ports.begin(), config.ports.end(),
+                     [&](const LocalPort& port) { return port.address == address; });
+}
+
+// Local ports that may carry planes of a connection whose primary port is `primary`: that one first.
+std::vector<uint32_t> Engine::Impl::plane_ports(uint32_t primary, const Gid& remote) const {
+  std::vector<uint32_t> result{primary};
+  const Gid& first = config.ports[primary].address;
+  if (first.is_loopback() || is_local(remote)) return result;
+  for (uint32_t i = 0; i < config.ports.size() && result.size() < config.max_planes; ++i) {
+    const Gid& address = config.ports[i].address;
+    if (i == primary || address.is_loopback() || address.is_v4_mapped() != first.is_v4_mapped() ||
+        address.is_link_local() != first.is_link_local()) {
+      continue;
+    }
+    result.push_back(i);
+  }
+  return result;
+}
+
+uint32_t Engine::Impl::offered_payload(uint32_t port, const Gid& remote) const {
+  uint32_t link = UINT32_MAX;
+  for (const uint32_t i : plane_ports(port, remote)) {
+    const bool ask = i == port && config.link_mtu_to;
+    link = std::min(link, ask ? config.link_mtu_to(i, remote) : config.ports[i].link_mtu);
+  }
+  const uint32_t overhead = (remote.is_v4_mapped() ? kUdpIpv4 : kUdpIpv6) + kDataOverhead;
+  const uint32_t payload = link > overhead + 512 ? (link - overhead) / 32 * 32 : 512;
+  return std::min(payload, config.max_payload);
+}
+
+Connection* Engine::Impl::new_connection(Time now) {
+  if (by_id.size() >= config.max_connections) return nullptr;
+  auto c = std::make_unique<Connection>();
+  do {
+    c->local_id = static_cast<uint32_t>(rng.next());
+  } while (c->local_id == 0 || by_id.contains(c->local_id));
+  c->started = c->last_heard = now;
+  c->first_cpsn = static_cast<uint32_t>(rng.next());
+  c->first_pseq = static_cast<uint32_t>(rng.next());
+  for (auto& byte : c->reset_token) byte = static_cast<uint8_t>(rng.next());
+  c->tx.restart(c->first_cpsn);
+  c->cpsn_limit = c->peer_cack = c->first_cpsn;
+  const auto hole = std::find(connections.begin(), connections.end(), nullptr);
+  c->index = static_cast<uint32_t>(hole - connections.begin());
+  Connection* raw = c.get();
+  if (hole == connections.end()) {
+    connections.push_back(std::move(c));
+  } else {
+    *hole = std::move(c);
+  }
+  by_id[raw->local_id] = raw;
+  return raw;
+}
+
+Result<Connection*> Engine::Impl::connect(Time now, uint32_t port, const UdpAddress& remote) {
+  if (const auto it = by_address.find(remote); it != by_address.end()) return it->second;
+  if (shutting_down) return fail(Errc::kNoDevice);
+  Connection* c = new_connection(now);
+  if (c == nullptr) return fail(Errc::kNoMemory);
+  c->initiator = true;
+  c->port = port;
+  c->remote = remote;
+  c->nonce = rng.next();
+  c->init_at = now;
+  make_paths(now, *c, 1);
+  by_address[remote] = c;
+  want_tx(*c);
+  reschedule(*c);
+  return c;
+}
+
+void Engine::Impl::fill_init(const Connection& c, Init& init) const {
+  init.security = c.initiator ? uint8_t{1} : uint8_t{0};
+  init.scid = c.local_id;
+  init.endpoint_id = config.endpoint_id;
+  init.reset_token = c.reset_token;
+  init.nonce = c.nonce;
+  init.listen_port = static_cast<uint16_t>(config.base_port + config.slot);
+  init.max_paths = static_cast<uint8_t>(config.max_paths);
+  init.max_streams = 65535;
+  init.cpsn_window = config.cpsn_window;
+  init.first_cpsn = static_cast<uint32_t>(c.first_cpsn);
+  init.first_pseq = static_cast<uint32_t>(c.first_pseq);
+  init.receive_buffer = config.receive_buffer_bytes;
+  for (const uint32_t i : plane_ports(c.port, c.remote.ip)) {
+    const LocalPort& port = config.ports[i];
+    init.ports[init.nports++] = {port.address, port.prefix_bits, static_cast<uint32_t>(port.rate_bps / 1000000)};
+  }
+}
+
+// Builds INIT or INIT_ACK into scratch; transmit.cc sends it.
+void Engine::Impl::send_init(Time now, Connection& c) {
+  Init init;
+  fill_init(c, init);
+  size_t size = 0;
+  Path& p = c.paths.front();
+  if (c.initiator) {
+    // A path that swallows large packets must not keep us from connecting: offer less after some silence.
+    uint32_t payload = offered_payload(c.port, c.remote.ip);
+    if (c.init_tries >= 4) payload = std::min(payload, 1344u);
+    if (c.init_tries >= 8) payload = std::min(payload, 1024u);
+    c.init_payload = payload;
+    init.payload_mtu = static_cast<uint16_t>(payload);
+    size = std::max<size_t>(payload + kDataOverhead, wire::kMinInitBytes) - wire::kTrailerBytes;
+    ++c.init_tries;
+    c.init_at = now + init_interval(c.init_tries);
+  } else {
+    init.payload_mtu = static_cast<uint16_t>(c.payload_mtu);
+    init.max_paths = static_cast<uint8_t>(c.paths.size());
+    init.cpsn_window = static_cast<uint32_t>(c.peer_window);
+    size = c.init_ack_bytes - wire::kTrailerBytes;
+    c.init_ack_due = false;
+  }
+  const Common header = common(now, c, p, c.initiator ? wire::Type::kInit : wire::Type::kInitAck);
+  add_scratch(wire::encode_init(header, init, size, {scratch_space(kMaxBurstBytes), kMaxBurstBytes}));
+}
+
+void Engine::Impl::on_init(Time now, const RxMeta& meta, wire::In datagram) {
+  Init init;
+  if (!wire::decode_init(datagram, init)) {
+    ++counters.drop_malformed;
+    return;
+  }
+  if (init.magic != wire::kMagic) {
+    ++counters.drop_magic;
+    return;
+  }
+  if (init.version_min > wire::kVersion || init.version_max < wire::kVersion) {
+    ++counters.drop_version;
+    return;
+  }
+  if (init.scid == 0 || init.nports == 0 || init.payload_mtu < 512 || init.max_paths == 0 || init.cpsn_window < 64 ||
+      (init.security & 1) == 0 || init.listen_port == 0 || meta.port >= config.ports.size()) {
+    ++counters.drop_malformed;
+    return;
+  }
+  const UdpAddress peer{meta.from.ip, init.listen_port};
+  const bool self = init.endpoint_id == config.endpoint_id;
+  Connection* existing = nullptr;
+  for (const auto& each : connections) {
+    Connection* c = each.get();
+    if (c == nullptr || c->state == Connection::State::kClosed || c->state == Connection::State::kTimeWait) continue;
+    if (!c->initiator && c->peer_endpoint == init.endpoint_id && c->peer_id == init.scid) {
+      c->init_ack_due = true;  // our INIT_ACK was lost
+      c->init_ack_bytes = static_cast<uint32_t>(datagram.size() + wire::kTrailerBytes);
+      want_tx(*c);
+      return;
+    }
+    if (!self && c->state == Connection::State::kOpen && c->peer_endpoint == init.endpoint_id) existing = c;
+  }
+  if (shutting_down) return;
+  if (existing != nullptr) {
+    Init answer;
+    fill_init(*existing, answer);
+    answer.flags = kInitExisting;
+    answer.nonce = init.nonce;
+    answer.payload_mtu = static_cast<uint16_t>(existing->payload_mtu);
+    answer.max_paths = 1;
+    answer.known_cid = existing->peer_id;
+    Common header;
+    header.type = wire::Type::kInitAck;
+    header.dcid = init.scid;
+    if (replies.size() >= 16) return;
+    std::vector<std::byte> bytes(datagram.size() + wire::kTrailerBytes);
+    const size_t size = wire::encode_init(header, answer, datagram.size(), bytes);
+    if (size == 0) return;
+    wire::write_trailer(wire::crc_finish(wire::crc_update(wire::kCrcStart, {bytes.data(), size})), &bytes[size]);
+    bytes.resize(size + wire::kTrailerBytes);
+    replies.push({meta.port, peer, std::move(bytes)});
+    return;
+  }
+  Connection* c = nullptr;
+  if (const auto it = by_address.find(peer); it != by_address.end() && !self) {
+    c = it->second;
+    if (c->state == Connection::State::kInitSent) {
+      if (config.endpoint_id < init.endpoint_id) return;  // ours wins; the peer answers it
+    } else {
+      c = nullptr;  // an endpoint that is gone had this address
+    }
+  }
+  if (c == nullptr) {
+    c = new_connection(now);
+    if (c == nullptr) {
+      ++counters.drop_limit;
+      return;
+    }
+    if (!self) by_address[peer] = c;
+  }
+  c->initiator = false;
+  c->init_at = kNever;
+  c->port = meta.port;
+  c->remote = peer;
+  c->nonce = init.nonce;
+  c->init_ack_due = true;
+  c->init_ack_bytes = static_cast<uint32_t>(datagram.size() + wire::kTrailerBytes);
+  c->payload_mtu = std::min<uint32_t>(init.payload_mtu, offered_payload(meta.port, meta.from.ip));
+  accept_peer(now, *c, init);
+  make_paths(now, *c, std::min<uint32_t>(init.max_paths, config.max_paths));
+  became_open(now, *c);
+}
+
+void Engine::Impl::on_init_ack(Time now, Connection& c, wire::In datagram) {
+  Init init;
+  if (!wire::decode_init(datagram, init) || init.magic != wire::kMagic) {
+    ++counters.drop_malformed;
+    return;
+  }
+  if (!c.initiator || c.state != Connection::State::kInitSent) return;  // a repetition
+  if (init.nonce != c.nonce) {
+    ++counters.drop_connection;
+    return;
+  }
+  if ((init.flags & kInitExisting) != 0) {
+    const auto it = by_id.find(init.known_cid);
+    if (it == by_id.end() || it->second == &c || it->second->peer_id != init.scid) {
+      ++counters.drop_connection;
+      return;
+    }
+    merge_into(now, c, *it->second);
+    return;
+  }
+  if (init.scid == 0 || init.nports == 0 || init.security != 0 || init.max_paths == 0 || init.payload_mtu < 512 ||
+      init.payload_mtu > c.init_payload || init.cpsn_window < 64 || init.cpsn_window > config.cpsn_window ||
+      init.version_min > wire::kVersion || init.version_max < wire::kVersion) {
+    ++counters.drop_malformed;
+    return;
+  }
+  c.payload_mtu = init.payload_mtu;
+  if (c.init_tries == 1) c.rtt.sample(now - c.started);
+  accept_peer(now, c, init);
+  make_paths(now, c, std::min<uint32_t>(init.max_paths, config.max_paths));
+  became_open(now, c);
+}
+
+void Engine::Impl::accept_peer(Time, Connection& c, const Init& init) {
+  c.peer_id = init.scid;
+  c.peer_endpoint = init.endpoint_id;
+  c.peer_reset_token = init.reset_token;
+  c.peer_window = std::clamp<uint64_t>(init.cpsn_window, 64, config.cpsn_window);
+  c.peer_receive_buffer = init.receive_buffer;
+  c.peer_ports.assign(init.ports.begin(), init.ports.begin() + init.nports);
+  c.received.open(init.first_cpsn, c.peer_window);
+  c.first_pseq_peer = init.first_pseq;
+  c.cpsn_limit = c.first_cpsn + c.peer_window;
+}
+
+// Pairs local with remote addresses: the primary pair is plane 0; every further local port takes the first remote
+// address of its own subnet that is free. Path i runs on plane i mod planes. Existing paths keep their numbers.
+void Engine::Impl::make_paths(Time, Connection& c, uint32_t count) {
+  struct Plane {
+    uint32_t port;
+    Gid remote;
+  };
+  std::vector<Plane> planes{{c.port, c.remote.ip}};
+  std::vector<bool> taken(c.peer_ports.size(), false);
+  for (size_t i = 0; i < c.peer_ports.size(); ++i) taken[i] = c.peer_ports[i].address == c.remote.ip;
+  for (const uint32_t port : plane_ports(c.port, c.remote.ip)) {
+    if (port == c.port) continue;
+    for (size_t i = 0; i < c.peer_ports.size(); ++i) {
+      if (taken[i] || !same_prefix(config.ports[port].address, c.peer_ports[i].address, config.ports[port].prefix_bits)) {
+        continue;
+      }
+      taken[i] = true;
+      planes.push_back({port, c.peer_ports[i].address});
+      break;
+    }
+  }
+  if (planes.size() > config.max_planes) planes.resize(config.max_planes);
+  c.planes = static_cast<uint32_t>(planes.size());
+  if (count > 1) count = std::min<uint32_t>(32, std::max<uint32_t>(count, c.planes));
+  while (c.paths.size() > count) c.paths.pop_back();
+  while (c.paths.size() < count) {
+    const size_t i = c.paths.size();
+    const Plane& plane = planes[i % planes.size()];
+    Path p;
+    p.id = static_cast<uint8_t>(i);
+    p.plane = static_cast<uint8_t>(i % planes.size());
+    p.port = plane.port;
+    p.to = {plane.remote, c.remote.port};
+    p.entropy = new_entropy();
+    p.sent.restart(c.first_pseq);
+    p.scan = c.first_pseq;
+    p.cc.cwnd = config.initial_window;
+    p.cc.round_end = c.first_pseq;
+    p.link_up = config.ports[plane.port].up;
+    c.paths.push_back(std::move(p));
+  }
+  c.paths.front().to = c.remote;
+  c.paths.front().port = c.port;
+}
+
+void Engine::Impl::became_open(Time now, Connection& c) {
+  c.state = shutting_down ? Connection::State::kDraining : Connection::State::kOpen;
+  c.init_at = kNever;
+  c.opened = c.last_heard = now;
+  ++counters.connections_opened;
+  c.paths.front().state = PathState::kActive;
+  for (size_t i = 1; i < c.paths.size(); ++i) c.paths[i].probe_at = now;
+  want_tx(c);
+  reschedule(c);
+}
+
+// The peer already has a connection with us, found by another of its addresses: its streams move there.
+void Engine::Impl::merge_into(Time now, Connection& loser, Connection& winner) {
+  by_address[loser.remote] = &winner;
+  for (const auto& [key, qp] : qps) {
+    if (qp->tx.conn == &loser) {
+      qp->tx.conn = &winner;
+      qp->tx.ready = false;
+    }
+  }
+  while (!loser.control.empty()) {
+    queue_control(now, winner, loser.control.front());
+    loser.control.pop();
+  }
+  loser.state = Connection::State::kClosed;
+  by_id.erase(loser.local_id);
+  closed.push_back(loser.index);
+}
+
+void Engine::Impl::send_version(const RxMeta& meta, const Common& header) {
+  if (replies.size() >= 16) return;
+  wire::VersionList list;
+  list.count = 1;
+  list.versions[0] = wire::kVersion;
+  Common answer;
+  answer.type = wire::Type::kVersion;
+  answer.dcid = header.dcid;
+  std::vector<std::byte> bytes(64);
+  const size_t size = wire::encode_version(answer, list, bytes);
+  wire::write_trailer(wire::crc_finish(wire::crc_update(wire::kCrcStart, {bytes.data(), size})), &bytes[size]);
+  bytes.resize(size + wire::kTrailerBytes);
+  replies.push({meta.port, meta.from, std::move(bytes)});
+}
+
+}  // namespace mroce

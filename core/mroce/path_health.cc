@@ -1,0 +1,208 @@
+// Path health: NEW, ACTIVE, SUSPECT, FAILED; probing; links.
+//
+// Silence on one path means failure only while packets that were sent later on other paths are acknowledged; if everything
+// is silent, nothing fails and the PTO backs off. A path that fails gives its packets to the others, takes a new source
+// port (a new way through the fabric, and a new epoch, so that the gap rule does not compare across the change), and is
+// probed with full-size packets until three answers in a row came. A new path is used after one.
+#include <algorithm>
+
+#include "core/mroce/engine_impl.h"
+
+namespace mroce {
+
+namespace {
+constexpr uint32_t kSilentPackets = 8;     // a path fails on at least so many packets without an acknowledgement
+constexpr uint32_t kSilentExpiries = 2;    // and so many RACK expiries
+constexpr uint32_t kProbesToRecover = 3;
+constexpr Nanos kProbeFirst = millis(10);
+constexpr Nanos kNewProbeMax = seconds(2);  // a path that never worked is asked more and more rarely
+constexpr uint8_t kChallenge = 1;
+}  // namespace
+
+void Engine::Impl::set_path_state(Time, Connection& c, Path& p, PathState state) {
+  if (p.state == state) return;
+  p.state = state;
+  want_tx(c);
+}
+
+// Everything that is out on the path, or waits for it, may go elsewhere.
+void Engine::Impl::drain_path(Time now, Connection& c, Path& p) {
+  for (uint64_t pseq = p.sent.begin(); pseq != p.sent.end(); ++pseq) {
+    if (p.sent[pseq].state == SentPacket::State::kFlying) lose(now, c, p, pseq);
+  }
+  while (!p.rtx.empty()) {
+    c.rtx.push(p.rtx.front());
+    p.rtx.pop();
+  }
+  if (c.inflight_bytes == 0) c.pto_from = kNever;
+}
+
+void Engine::Impl::fail_path(Time now, Connection& c, Path& p) {
+  if (p.state == PathState::kFailed || p.state == PathState::kDenied) return;
+  const bool never_worked = p.state == PathState::kNew;
+  if (!never_worked) {
+    set_path_state(now, c, p, PathState::kFailed);
+    ++p.counters.failures;
+  }
+  drain_path(now, c, p);
+  p.entropy = new_entropy();
+  ++p.epoch;
+  ++p.counters.entropy_changes;
+  p.probe_flying = false;
+  p.probes_answered = 0;
+  p.probe_interval = kProbeFirst;
+  p.probe_at = now + p.probe_interval;
+  p.reorder_threshold = 0;
+  want_tx(c);
+}
+
+void Engine::Impl::recover_path(Time now, Connection& c, Path& p) {
+  const bool was_failed = p.state == PathState::kFailed;
+  set_path_state(now, c, p, PathState::kActive);
+  p.probe_at = kNever;
+  p.probe_flying = false;
+  p.silent_expiries = 0;
+  p.sent_since_ack = 0;
+  if (!was_failed) return;
+  ++p.counters.recoveries;
+  double sum = 0;
+  uint32_t active = 0;
+  for (const Path& other : c.paths) {
+    if (&other == &p || !other.usable()) continue;
+    sum += other.cc.cwnd;
+    ++active;
+  }
+  p.cc.cwnd = active == 0 ? config.initial_window : std::max(2.0, sum / active / 2);
+  p.cc.slow_start = true;
+  p.cc.round_end = p.sent.end();
+  p.rtt = RttEstimator{};
+}
+
+void Engine::Impl::on_silent_expiry(Time now, Connection& c, Path& p) {
+  ++p.silent_expiries;
+  if (p.sent_since_ack == 0) return;  // something on it was acknowledged since
+  if (p.state == PathState::kActive && p.silent_expiries >= 1 && p.sent_since_ack >= kSilentPackets) {
+    set_path_state(now, c, p, PathState::kSuspect);
+    p.silent_expiries = 1;
+    return;
+  }
+  if (p.state != PathState::kSuspect || p.silent_expiries < kSilentExpiries) return;
+  // Never fail more than half of what works: that would be our own deafness.
+  size_t usable = 0;
+  for (const Path& other : c.paths) usable += other.usable() ? 1u : 0u;
+  if (usable * 2 > c.paths.size() || usable > 1) {
+    if (usable > 1) fail_path(now, c, p);
+  }
+}
+
+bool Engine::Impl::build_probe(Time now, Connection& c, Path& p, TxBurst& out) {
+  if (!p.link_up || !p.peer_up) {
+    p.probe_at = kNever;  // the link event starts it again
+    return false;
+  }
+  if (p.probe_flying) {  // the last one was not answered
+    p.probes_answered = 0;
+    const Nanos most = p.state == PathState::kNew ? kNewProbeMax : config.probe_max;
+    p.probe_interval = std::min(most, std::max(kProbeFirst, p.probe_interval * 2));
+  } else if (p.probe_interval < kProbeFirst) {
+    p.probe_interval = kProbeFirst;
+  }
+  p.probe_flying = true;
+  p.probe_token = rng.next();
+  p.probe_sent = now;
+  p.probe_at = now + p.probe_interval;
+  ++p.counters.probes;
+  wire::Probe probe;
+  probe.token = p.probe_token;
+  probe.kind = kChallenge;
+  const wire::Common h = common(now, c, p, wire::Type::kProbe);
+  const size_t size = c.full_packet() - wire::kTrailerBytes;
+  single(out, p, wire::encode_probe(h, probe, size, {scratch_space(size + 64), size + 64}));
+  return true;
+}
+
+void Engine::Impl::on_probe(Time now, Connection& c, const wire::Common& header, const wire::Probe& probe) {
+  c.validated = true;
+  c.last_heard = now;
+  c.oldest_unanswered = kNever;
+  if (c.probe_acks.size() < 64) c.probe_acks.push_back({probe.token});
+  want_tx(c);
+  if ((header.flags & wire::flag::kAckRequest) == 0) return;
+  for (uint32_t i = 0; i < probe.nstreams; ++i) {
+    QueuePair* qp = stream_qp(probe.streams[i]);
+    if (qp != nullptr && qp->rx.open && qp->rx.conn == &c) update_credit(now, *qp, true);
+  }
+  for (RxPath& path : c.rx_paths) path.news = path.seen;
+  schedule_ack(c, now);
+}
+
+void Engine::Impl::on_probe_ack(Time now, Connection& c, const wire::ProbeAck& answer) {
+  c.validated = true;
+  c.last_heard = now;
+  c.oldest_unanswered = kNever;
+  for (Path& p : c.paths) {
+    if (!p.probe_flying || p.probe_token != answer.token) continue;
+    p.probe_flying = false;
+    ++p.probes_answered;
+    if (p.state == PathState::kNew) {
+      p.rtt.sample(now - p.probe_sent);
+      recover_path(now, c, p);
+    } else if (p.state == PathState::kFailed) {
+      if (p.probes_answered >= kProbesToRecover) {
+        recover_path(now, c, p);
+      } else {
+        p.probe_at = now;
+      }
+    }
+    want_tx(c);
+    break;
+  }
+}
+
+void Engine::Impl::on_link(Time now, uint32_t port, bool up) {
+  if (port >= config.ports.size() || config.ports[port].up == up) return;
+  config.ports[port].up = up;
+  emit(up ? EventKind::kPortActive : EventKind::kPortError, 0, port);
+  for (const auto& each : connections) {
+    Connection* c = each.get();
+    if (c == nullptr || !c->alive()) continue;
+    bool touched = false;
+    for (Path& p : c->paths) {
+      if (p.port != port) continue;
+      touched = true;
+      p.link_up = up;
+      if (up) {
+        p.probe_at = p.state == PathState::kFailed || p.state == PathState::kNew ? now : kNever;
+        p.probe_interval = Nanos{0};
+        p.probe_flying = false;
+      } else if (c->planes > 1) {
+        fail_path(now, *c, p);
+      }
+    }
+    if (!touched) continue;
+    ++c->port_status_sequence;
+    c->port_status_repeats = 8;
+    schedule_ack(*c, now);
+    reschedule(*c);
+  }
+}
+
+// The peer says which of its planes have a link. Old news (a lower sequence) does not count.
+void Engine::Impl::on_port_status(Time now, Connection& c, const wire::PortStatus& status) {
+  if (c.peer_port_status_seen && static_cast<int32_t>(status.sequence - c.peer_port_status_sequence) <= 0) return;
+  c.peer_port_status_seen = true;
+  c.peer_port_status_sequence = status.sequence;
+  for (Path& p : c.paths) {
+    const bool up = (status.mask >> p.plane & 1) != 0;
+    if (p.peer_up == up) continue;
+    p.peer_up = up;
+    if (!up) {
+      if (c.planes > 1) fail_path(now, c, p);
+    } else {
+      p.probe_at = p.state == PathState::kFailed || p.state == PathState::kNew ? now : kNever;
+      p.probe_flying = false;
+    }
+  }
+}
+
+}  // namespace mroce
