@@ -1,7 +1,9 @@
-// Settings: each declared once with name, default and sentence. Origin order: flag > environment > file > default.
+// Settings: each declared once with name, default and sentence. Origin order: flag > environment > file >
+// default.
 //
-// The library reads the environment (MROCE_<NAME>) and the file that MROCE_CONFIG names (key = value lines, # comments);
-// `mroce run` turns its flags into environment variables. A value that does not parse is an error with cause and hint.
+// The library reads the environment (MROCE_<NAME>) and the file that MROCE_CONFIG names (key = value lines, #
+// comments); `mroce run` turns its flags into environment variables. A value that does not parse is an error
+// with cause and hint.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +16,24 @@
 
 namespace mroce::net {
 
-// X(name, textual default, sentence). The environment variable is MROCE_ + NAME in upper case; the flag --name with
-// dashes.
-#define MROCE_SETTINGS(X)                                                                                        \
-  X(paths, "4", "paths of one connection in each direction, 1 to 32")                                            \
-  X(planes, "8", "planes (pairs of local and remote addresses) that one connection may use, 1 to 8")             \
-  X(addresses, "", "local addresses to use, comma-separated, in GID order; empty: all that are up")              \
-  X(base_port, "61440", "UDP port of slot 0; a process uses base_port + its slot")                               \
-  X(max_payload, "4096", "most payload bytes in a packet, 1024 to 4096; less where the link's MTU asks for it")  \
-  X(window, "1M", "most bytes in flight on one connection, 64K to 64M")                                          \
-  X(receive_buffer, "8M", "receive buffer to ask the kernel for; what it grants counts")                         \
-  X(impair, "", "impairments of what this endpoint sends, see mroce run --help")                                 \
-  X(seed, "", "seed of all random choices; empty: from the system")                                              \
-  X(relaxed, "0", "1: place last packets at once; breaks programs that poll the last byte")                      \
-  X(ecn, "1", "set ECT(0) on packets and react to CE marks")                                                     \
-  X(device_name, "mroce0", "name of the device that programs see")                                               \
-  X(stats_file, "", "at exit, write statistics as JSON to this file; %p is the process id")                      \
-  X(trace, "", "write all packets to this pcapng file; %p is the process id")                                    \
+// X(name, textual default, sentence). The environment variable is MROCE_ + NAME in upper case; the flag
+// --name with dashes.
+#define MROCE_SETTINGS(X)                                                                            \
+  X(paths, "4", "paths of one connection in each direction, 1 to 32")                                \
+  X(planes, "8", "planes (pairs of local and remote addresses) that one connection may use, 1 to 8") \
+  X(addresses, "", "local addresses to use, comma-separated, in GID order; empty: all that are up")  \
+  X(base_port, "61440", "UDP port of slot 0; a process uses base_port + its slot")                   \
+  X(max_payload, "4096",                                                                             \
+    "most payload bytes in a packet, 1024 to 4096; less where the link's MTU asks for it")           \
+  X(window, "1M", "most bytes in flight on one connection, 64K to 64M")                              \
+  X(receive_buffer, "8M", "receive buffer to ask the kernel for; what it grants counts")             \
+  X(impair, "", "impairments of what this endpoint sends, see mroce run --help")                     \
+  X(seed, "", "seed of all random choices; empty: from the system")                                  \
+  X(relaxed, "0", "1: place last packets at once; breaks programs that poll the last byte")          \
+  X(ecn, "1", "set ECT(0) on packets and react to CE marks")                                         \
+  X(device_name, "mroce0", "name of the device that programs see")                                   \
+  X(stats_file, "", "at exit, write statistics as JSON to this file; %p is the process id")          \
+  X(trace, "", "write all packets to this pcapng file; %p is the process id")                        \
   X(log, "warn", "what to say on standard error: error, warn, info, debug")
 
 struct Setting {
@@ -47,8 +50,12 @@ struct EffectiveValue {
 
 class Settings {
  public:
+  Settings();  // every value at its default
+
   // From the process environment and the file that it names.
   static tl::expected<Settings, std::string> from_environment();
+  // The same for a given environment ("NAME=value" strings, ended by nullptr).
+  static tl::expected<Settings, std::string> from_environment(const char* const* variables);
   // Overrides by flags, e.g. {"paths", "4"}; the error names cause and hint.
   tl::expected<void, std::string> set(std::string_view name, std::string_view value, std::string_view origin);
   // Checks every value; from_environment() does it already.
@@ -59,8 +66,15 @@ class Settings {
   uint64_t number(std::string_view name) const;  // validated: plain numbers, or with suffix K, M, G (binary)
   bool flag(std::string_view name) const;
 
+  // One sentence for each MROCE_… variable of the environment that is no setting: a slip of the pen, not an
+  // error.
+  const std::vector<std::string>& unknown() const { return unknown_; }
+
  private:
+  tl::expected<void, std::string> read_file(const std::string& path);
+
   std::vector<EffectiveValue> values_;  // parallel to all_settings()
+  std::vector<std::string> unknown_;
 };
 
 }  // namespace mroce::net

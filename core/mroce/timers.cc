@@ -90,7 +90,8 @@ void Engine::Impl::on_timeout(Time now) {
     if (c == nullptr || c->queued != entry.at) continue;
     c->queued = kNever;
     if (deadline(*c) <= now) fire(now, *c);
-    reschedule(*c);
+    // What is due by now and is done by sending (an ACK, a probe) waits in the transmit queue, which schedules anew.
+    if (deadline(*c) > now) reschedule(*c);
   }
 }
 

@@ -1,0 +1,77 @@
+// mroce demo: what this is good for, measured here and now.
+#include "cli/demo.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+
+namespace mroce::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kFooter = R"(Examples:
+  mroce demo
+  mroce demo --short
+  mroce demo --json > demo.json)";
+
+constexpr const char* kNext = R"(Try next:
+  ./mroce run --loss 1 --stats -- ibv_rc_pingpong -g 1          (and a second one with 127.0.0.1 at the end)
+  ./mroce info                                                  devices, settings, what this machine can do
+  ./mroce bench endpoint                                        goodput, latency, processor time, next to TCP
+)";
+
+struct Part {
+  const char* name;
+  Outcome<DemoPart> (*run)(const DemoOptions&);
+};
+constexpr Part kParts[] = {
+    {"programs", demo_programs},
+    {"path_failure", demo_path_failure},
+    {"verified_data", demo_verified_data},
+};
+
+int run_demo(const DemoOptions& options) {
+  ordered_json all = {{"schema", "mroce-demo-1"}};
+  std::vector<std::string> findings;
+  if (!options.json) {
+    fmt::print(
+        "RDMA over UDP between two processes of this machine (127.0.0.1), with unmodified verbs "
+        "programs.\n\n");
+  }
+  for (const Part& part : kParts) {
+    const auto done = part.run(options);
+    if (!done) return report(done.error());
+    all[part.name] = done->json;
+    findings.insert(findings.end(), done->findings.begin(), done->findings.end());
+    if (!options.json) fmt::print("{}\n", done->text);
+    std::fflush(stdout);
+  }
+  if (options.json) {
+    all["findings"] = findings;
+    fmt::print("{}\n", all.dump(2));
+  } else {
+    for (const std::string& one : findings)
+      fmt::print("{} {}\n", styled(STDOUT_FILENO, Style::kBad, "Not as it should be:"), one);
+    fmt::print("{}", kNext);
+  }
+  return findings.empty() ? kFine : kFindings;
+}
+
+}  // namespace
+
+void add_demo(CLI::App& app, int& exit_code) {
+  CLI::App* demo =
+      app.add_subcommand("demo", "Show loss, a failing path and checked data with unmodified programs");
+  auto options = std::make_shared<DemoOptions>();
+  demo->add_flag("--short", options->quick, "15 seconds instead of a minute");
+  demo->add_flag("--json", options->json, "as JSON");
+  demo->footer(kFooter);
+  demo->callback([options, &exit_code] { exit_code = run_demo(*options); });
+}
+
+}  // namespace mroce::cli

@@ -1,0 +1,59 @@
+// mroce: the command line. Wiring only.
+#include <fmt/format.h>
+
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "cli/outcome.h"
+#include "cli/verbs.h"
+
+namespace mroce::cli {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  mroce run --loss 1 --stats -- ib_write_bw -d mroce0
+  mroce demo
+  mroce info)";
+
+int run_command_line(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  Rest rest;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] != "--") continue;
+    rest.assign(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
+    words.resize(i);
+    break;
+  }
+
+  int exit_code = kFine;
+  CLI::App app("RDMA over lossy Ethernet, in user space: run unmodified verbs programs over UDP.", "mroce");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", MROCE_VERSION);
+  app.footer(kFooter);
+  add_run(app, rest, exit_code);
+  add_info(app, exit_code);
+  add_demo(app, exit_code);
+  add_bench(app, exit_code);
+
+  std::vector<std::string> reversed(words.rbegin(), words.rend());  // what CLI11 asks for
+  try {
+    app.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error) == 0 ? kFine : kInternal;  // --help, --version
+    const bool nothing = words.empty();
+    return report({kUsage, nothing ? "which verb?" : error.what(), "see mroce --help"});
+  }
+  return exit_code;
+}
+
+}  // namespace
+}  // namespace mroce::cli
+
+int main(int argc, char** argv) {
+  try {
+    return mroce::cli::run_command_line(argc, argv);
+  } catch (const std::exception& error) {
+    return mroce::cli::report({mroce::cli::kInternal, error.what(), "this is a bug of mroce"});
+  }
+}

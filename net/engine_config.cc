@@ -1,0 +1,67 @@
+#include "net/engine_config.h"
+
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/rng.h"
+#include "net/setting_rules.h"
+
+namespace mroce::net {
+namespace {
+
+void fill_random(void* out, size_t length) {
+  if (getrandom(out, length, GRND_NONBLOCK) == static_cast<ssize_t>(length)) return;
+  // Only very early in boot. Process id and time still tell two processes of a host apart.
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  Rng rng(static_cast<uint64_t>(now.tv_nsec) ^ static_cast<uint64_t>(now.tv_sec) << 30 ^
+          static_cast<uint64_t>(getpid()) << 44);
+  auto* bytes = static_cast<unsigned char*>(out);
+  for (size_t i = 0; i < length; ++i) bytes[i] = static_cast<unsigned char>(rng.next());
+}
+
+}  // namespace
+
+uint64_t choose_seed(const Settings& settings) {
+  if (const auto seed = parse_number(settings.text("seed"))) return *seed;
+  uint64_t seed = 0;
+  fill_random(&seed, sizeof seed);
+  return seed;
+}
+
+std::array<uint8_t, 16> random_endpoint_id() {
+  std::array<uint8_t, 16> id{};
+  fill_random(id.data(), id.size());
+  return id;
+}
+
+EngineConfig engine_config(const Settings& settings, const EngineSurroundings& surroundings) {
+  EngineConfig config;
+  config.seed = surroundings.seed;
+  config.endpoint_id = surroundings.endpoint_id;
+  config.slot = surroundings.slot;
+  config.base_port = static_cast<uint16_t>(settings.number("base_port"));
+  config.max_paths = static_cast<uint32_t>(settings.number("paths"));
+  config.max_planes = static_cast<uint32_t>(settings.number("planes"));
+  config.max_payload = static_cast<uint32_t>(settings.number("max_payload"));
+  config.window_bytes = static_cast<uint32_t>(settings.number("window"));
+  config.receive_buffer_bytes =
+      static_cast<uint32_t>(std::min<uint64_t>(surroundings.receive_buffer_bytes, UINT32_MAX));
+  config.ecn = settings.flag("ecn");
+  config.tail_hold = !settings.flag("relaxed");
+  for (const LocalAddress& address : surroundings.addresses) {
+    LocalPort port;
+    port.address = address.gid;
+    port.prefix_bits = address.prefix_bits;
+    port.link_mtu = address.link_mtu;
+    port.up = address.up;  // rates stay unknown: loopback has none and virtual links report invented ones
+    config.ports.push_back(port);
+  }
+  return config;
+}
+
+}  // namespace mroce::net

@@ -1,0 +1,103 @@
+// HelperThread: makes progress when the application does not.
+//
+// It sleeps in epoll on the receiving sockets, the link watch and an eventfd, until the earliest deadline.
+// When it wakes and the application has polled within the last 20 us, it steps aside: it looks again after 50
+// us, then at doubling intervals up to 1 ms for as long as each look finds a fresh poll, without sitting in
+// epoll meanwhile, because being woken for every arrival would cost the polling thread more than the help is
+// worth. The first look that finds no fresh poll makes it take over at once.
+//
+// A program that spins on memory instead of polling (ib_write_lat) looks like a polling one for some
+// microseconds after each completion. So the helper learns: when stepping aside was wrong several times in a
+// row, it makes its round at once, until such a round finds that the application had already taken
+// everything.
+//
+// All signals are blocked in the thread. It is a plain pthread, as a forked child must be able to forget it.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "core/base/time.h"
+#include "net/sockets.h"
+
+namespace mroce::net {
+
+// What woke the helper: bit i of `sockets` for receiving socket i.
+struct WakeReason {
+  uint64_t sockets = 0;
+  bool links = false;
+  bool empty() const { return sockets == 0 && !links; }
+};
+
+struct HelperRound {
+  Time deadline = kNever;
+  bool found = false;  // something had arrived or was due
+  bool more = false;   // stopped at the bound of one round
+};
+
+class HelperWork {
+ public:
+  virtual ~HelperWork() = default;
+  // One bounded round of progress under the lock.
+  virtual HelperRound helper_round(const WakeReason& reason) = 0;
+  // When the application last polled and found nothing waiting; any thread may ask.
+  virtual Time last_poll() const = 0;
+  // The deadline that the last round or command left; any thread may ask.
+  virtual Time deadline() const = 0;
+  virtual Time clock() const = 0;
+};
+
+struct HelperCounters {
+  std::atomic<uint64_t> rounds{0};
+  std::atomic<uint64_t> stepped_aside{0};
+  std::atomic<uint64_t> took_over{0};
+};
+
+class HelperThread {
+ public:
+  explicit HelperThread(HelperWork& work) : work_(work) {}
+  ~HelperThread() { stop(); }
+  HelperThread(const HelperThread&) = delete;
+  HelperThread& operator=(const HelperThread&) = delete;
+
+  tl::expected<void, std::string> start(const std::vector<int>& sockets, int links);
+  void stop();     // ends the thread; idempotent
+  void abandon();  // in a forked child: there is no such thread here
+
+  // Call after the deadline may have moved to `deadline`: wakes the helper if it would sleep past it.
+  void deadline_is(Time deadline) {
+    if (ns_of(deadline) < sleeps_until_.load(std::memory_order_seq_cst)) wake();
+  }
+  const HelperCounters& counters() const { return counters_; }
+
+ private:
+  static constexpr int64_t kAwake = INT64_MIN;
+
+  static void* entry(void* self);
+  void run();
+  WakeReason sleep(Time deadline);
+  bool app_polls() const;
+  void step_aside();
+  void wake();
+  bool stopping() const { return stop_.load(std::memory_order_acquire); }
+
+  HelperWork& work_;
+  FileDescriptor epoll_;
+  FileDescriptor event_;
+  pthread_t thread_{};
+  bool running_ = false;
+  std::atomic<bool> stop_{false};
+  std::atomic<int64_t> sleeps_until_{kAwake};
+  uint32_t wrong_in_a_row_ = 0;  // times that stepping aside only cost time
+  bool grace_only_ = false;      // the last stepping aside ended at its first look
+  bool exact_timeouts_ = true;   // epoll_pwait2 exists
+  WakeReason reason_;
+  HelperCounters counters_;
+};
+
+}  // namespace mroce::net

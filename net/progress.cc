@@ -1,0 +1,179 @@
+// Progress: the engine's loop of engine.h, one bounded round at a time, from whichever thread comes.
+//
+// An idle poll costs one lock, one clock read and one receive call for each socket in use: nothing else is
+// touched unless something arrived, a deadline passed or the engine had more to send.
+#include <sched.h>
+
+#include <bit>
+
+#include "net/endpoint_impl.h"
+
+namespace mroce::net {
+namespace {
+
+constexpr uint64_t kColdEvery = 64;         // rounds between looks at sockets not in use
+constexpr uint64_t kForgetEvery = 1 << 16;  // rounds after which a silent socket is no longer in use
+constexpr size_t kLargeBurst = 16 * 1024;   // behind a burst like this there is often another
+constexpr uint32_t kCommandBursts = 32;
+constexpr RoundBudget kPollBudget{.receives = 4, .bursts = 32};
+constexpr RoundBudget kHelperBudget{.receives = 4, .bursts = 8};
+
+}  // namespace
+
+uint32_t Endpoint::poll_cq(CqHandle cq, std::span<Wc> out) {
+  if (gone()) [[unlikely]]
+    return 0;
+  const std::unique_lock lock = acquire();
+  if (gone()) [[unlikely]]
+    return 0;
+  const uint32_t count = impl_->engine->poll_cq(cq, out);
+  if (count > 0) return count;
+  const Time now = clock_now();
+  impl_->last_poll_ns.store(ns_of(now), std::memory_order_relaxed);
+  if (!impl_->polling_round(now).found) return 0;
+  return impl_->engine->poll_cq(cq, out);
+}
+
+void Endpoint::progress() {
+  if (gone()) [[unlikely]]
+    return;
+  const std::unique_lock lock = acquire();
+  if (gone()) [[unlikely]]
+    return;
+  const Time now = clock_now();
+  impl_->last_poll_ns.store(ns_of(now), std::memory_order_relaxed);
+  impl_->polling_round(now);
+}
+
+void Endpoint::after_command(Time now) {
+  impl_->after_command(now);
+}
+
+// Says that it waits, so that the helper thread, which would take the lock again at once, lets it pass.
+std::unique_lock<std::mutex> Endpoint::acquire() const {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) {
+    impl_->waiting_callers.fetch_add(1, std::memory_order_relaxed);
+    lock.lock();
+    impl_->waiting_callers.fetch_sub(1, std::memory_order_relaxed);
+  }
+  return lock;
+}
+
+void Endpoint::Impl::after_command(Time at) {
+  now = at;
+  unsent = transmit(at, kCommandBursts);
+  deliver_events();
+  publish_deadline(at, unsent);
+}
+
+HelperRound Endpoint::Impl::polling_round(Time at) {
+  ++rounds;
+  const uint64_t all = receivers->count() == 64 ? ~uint64_t{0} : (uint64_t{1} << receivers->count()) - 1;
+  const bool look_at_all = rounds % kColdEvery == 0;
+  if (rounds % kForgetEvery == 0) {
+    hot_sockets &= heard_sockets;
+    heard_sockets = 0;
+  }
+  uint64_t look = look_at_all ? all : hot_sockets;
+  if (look == 0) look = uint64_t{1} << (rounds % receivers->count());
+  return round(at, look, look_at_all, kPollBudget);
+}
+
+HelperRound Endpoint::Impl::helper_round(const WakeReason& reason) {
+  for (int i = 0; i < 100 && waiting_callers.load(std::memory_order_relaxed) > 0; ++i) sched_yield();
+  const std::unique_lock lock(mutex);
+  return round(clock_now(), reason.sockets, reason.links, kHelperBudget);
+}
+
+HelperRound Endpoint::Impl::round(Time at, uint64_t sockets, bool look_at_links, const RoundBudget& budget) {
+  now = at;
+  HelperRound result;
+  if (look_at_links) report_links(at);
+  result.found = receive(at, sockets, budget.receives, result.more);
+  if (at >= deadline() || unsent || wire->blocked()) {
+    result.found = true;
+    wire->progress(at);
+    if (at >= engine->next_deadline()) engine->on_timeout(at);
+  }
+  if (!result.found) {
+    result.deadline = deadline();
+    return result;
+  }
+  unsent = transmit(at, budget.bursts);
+  deliver_events();
+  publish_deadline(at, unsent);
+  result.more = result.more || unsent;
+  result.deadline = deadline();
+  return result;
+}
+
+bool Endpoint::Impl::receive(Time at, uint64_t sockets, uint32_t budget, bool& more) {
+  bool found = false;
+  // Begin at another socket each time, so that a busy one does not starve the others.
+  const auto turn = static_cast<int>(rounds % 64);
+  for (uint64_t left = std::rotr(sockets, turn); left != 0; left &= left - 1) {
+    const auto index = static_cast<size_t>((std::countr_zero(left) + turn) % 64);
+    for (;;) {
+      if (budget == 0) {
+        more = true;
+        return found;
+      }
+      const auto received = receivers->receive(index);
+      if (!received) break;
+      --budget;
+      found = true;
+      hot_sockets |= uint64_t{1} << index;
+      heard_sockets |= uint64_t{1} << index;
+      if (received->overflow > 0) {
+        socket_overflows += received->overflow;
+        engine->on_receive_overflow(at, received->overflow);
+      }
+      if (!received->bytes.empty()) wire->receive(at, *received);
+      if (received->bytes.size() < kLargeBurst) break;
+    }
+  }
+  return found;
+}
+
+void Endpoint::Impl::arrived(const RxMeta& meta, std::span<const std::byte> bytes, uint32_t segment_bytes) {
+  engine->on_burst(now, meta, bytes, segment_bytes);
+}
+
+bool Endpoint::Impl::transmit(Time at, uint32_t budget) {
+  TxBurst burst;
+  for (uint32_t i = 0; i < budget; ++i) {
+    if (wire->blocked() || !engine->poll_transmit(at, burst)) return false;
+    wire->send(at, burst);
+    for (uint64_t refused = wire->take_refused(); refused != 0; refused &= refused - 1) {
+      engine->on_send_error(at, static_cast<uint32_t>(std::countr_zero(refused)));
+    }
+  }
+  return true;
+}
+
+void Endpoint::Impl::deliver_events() {
+  Event event;
+  while (engine->poll_event(event)) sink.on_event(event);
+}
+
+void Endpoint::Impl::publish_deadline(Time at, bool more) {
+  const Time next = more ? at : std::min(engine->next_deadline(), wire->next_deadline());
+  deadline_ns.store(ns_of(next), std::memory_order_seq_cst);
+  helper.deadline_is(next);
+}
+
+void Endpoint::Impl::report_links(Time at) {
+  for (const LinkChange& change : links.poll()) {
+    for (uint32_t port = 0; port < addresses.size(); ++port) {
+      if (addresses[port].ifindex != change.ifindex) continue;
+      addresses[port].up = change.up;
+      log(LogLevel::kInfo, "link {} of {} is {}", addresses[port].interface, to_string(addresses[port].gid),
+          change.up ? "up" : "down");
+      engine->on_link(at, port, change.up);
+      unsent = true;  // there may be probes to send and events to deliver
+    }
+  }
+}
+
+}  // namespace mroce::net

@@ -1,0 +1,27 @@
+// What each setting accepts. A rule knows a setting's kind and range, and says in one sentence why a value is
+// refused and what to try instead.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace mroce::net {
+
+// "4096", "4K", "1M", "2G" (binary suffixes), "0x1f"; nothing for anything else or above 2^64 - 1.
+std::optional<uint64_t> parse_number(std::string_view text);
+// "1", "true", "yes", "on" and their opposites.
+std::optional<bool> parse_flag(std::string_view text);
+
+// Nothing if `value` is fine for the setting `name`, else the cause and a hint: "paths must be 1 to 32; try
+// 4".
+std::optional<std::string> refusal(std::string_view name, std::string_view value);
+
+// The known name nearest to `name`, if it is near enough to be meant.
+std::optional<std::string_view> nearest_setting(std::string_view name);
+
+// Without spaces, tabs and line ends on both sides.
+std::string_view trimmed(std::string_view text);
+
+}  // namespace mroce::net

@@ -1,0 +1,170 @@
+"""mroce run: exit status, signals, environment, the view of devices, as root and as an ordinary user."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import support
+from support import MROCE, environment
+
+VIEW_SCRIPT = """
+set -e
+cat /sys/class/infiniband/mroce0/node_type /sys/class/infiniband/mroce0/ports/1/state
+cat /sys/class/infiniband/mroce0/ports/1/gid_attrs/types/0 /sys/class/infiniband_verbs/uverbs0/ibdev
+for d in uverbs0 rdma_cm mroce0; do test -c /dev/infiniband/$d -a -r /dev/infiniband/$d -a -w /dev/infiniband/$d; done
+test -e /sys/class/net/lo/mtu -a -c /dev/null -a -d /dev/pts -a -e /dev/ptmx
+echo x > /dev/null
+id -u
+"""
+
+
+def run(*words, **more):
+    more.setdefault("env", environment())
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60,
+                          stdin=subprocess.DEVNULL, check=False, **more)
+
+
+class ExitStatus(unittest.TestCase):
+    def test_the_status_of_the_program_is_passed_on(self):
+        for status in (0, 1, 7, 255):
+            self.assertEqual(run(MROCE, "run", "--", "sh", "-c", f"exit {status}").returncode, status)
+
+    def test_death_by_signal_n_is_128_plus_n(self):
+        self.assertEqual(run(MROCE, "run", "--", "sh", "-c", "kill -11 $$").returncode, 128 + 11)
+
+    def test_a_missing_program_is_127_and_one_that_cannot_run_126(self):
+        missing = run(MROCE, "run", "--", "mroce-no-such-program")
+        self.assertEqual(missing.returncode, 127)
+        self.assertIn("mroce-no-such-program", missing.stderr)
+        self.assertEqual(len(missing.stderr.splitlines()), 1)
+        self.assertEqual(run(MROCE, "run", "--", "/etc/passwd").returncode, 126)
+
+    def test_usage_errors_are_2_and_name_cause_and_hint(self):
+        for words in (["run"], ["run", "--no-such-option", "--", "true"], ["run", "--loss", "x", "--", "true"],
+                      ["run", "--set", "paths", "--", "true"], ["run", "--set", "no_such=1", "--", "true"], ["nonsense"], []):
+            result = run(MROCE, *words)
+            self.assertEqual(result.returncode, 2, (words, result.stderr))
+            self.assertEqual(len(result.stderr.splitlines()), 1, (words, result.stderr))
+            self.assertEqual(result.stdout, "")
+
+    def test_help_ends_in_three_examples(self):
+        for verb in ([], ["run"], ["info"], ["demo"], ["bench"], ["bench", "endpoint"]):
+            result = run(MROCE, *verb, "--help")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            lines = result.stdout.rstrip().splitlines()
+            self.assertEqual(lines[-4], "Examples:", verb)
+
+
+class Signals(unittest.TestCase):
+    def test_signals_reach_the_program(self):
+        script = ("import signal, sys\n"
+                  "caught = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}\n"
+                  "signal.pthread_sigmask(signal.SIG_BLOCK, caught)\n"
+                  "print('ready', flush=True)\n"
+                  "sys.exit(100 + signal.sigwait(caught))\n")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+            with subprocess.Popen([MROCE, "run", "--", sys.executable, "-c", script], stdout=subprocess.PIPE, text=True,
+                                  env=environment()) as process:
+                self.assertEqual(process.stdout.readline(), "ready\n")
+                process.send_signal(number)
+                self.assertEqual(process.wait(30), 100 + number)
+
+    def test_the_program_does_not_outlive_a_killed_launcher(self):
+        with subprocess.Popen([MROCE, "run", "--", "sh", "-c", "echo ready; exec cat"], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True, env=environment()) as process:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            program = support.children(process.pid)[0]
+            process.kill()
+            process.wait()
+            support.wait_until(lambda: not pathlib.Path(f"/proc/{program}/exe").exists(), "the end of the program")
+
+    def test_standard_input_belongs_to_the_program(self):
+        result = subprocess.run([MROCE, "run", "--", "cat"], input="hello", capture_output=True, text=True, timeout=60,
+                                env=environment(), check=True)
+        self.assertEqual(result.stdout, "hello")
+
+
+class Environment(unittest.TestCase):
+    def test_our_library_comes_before_what_is_set_already(self):
+        result = run(MROCE, "run", "--", "sh", "-c", "echo $LD_LIBRARY_PATH", env=environment(LD_LIBRARY_PATH="/elsewhere"))
+        self.assertEqual(result.stdout.strip(), f"{support.library_folder()}:/elsewhere")
+
+    def test_flags_become_settings(self):
+        result = run(MROCE, "run", "--paths", "2", "--planes", "3", "--loss", "1.5", "--set", "window=2M", "--", "env")
+        for line in ("MROCE_PATHS=2", "MROCE_PLANES=3", "MROCE_IMPAIR=loss=1.5%", "MROCE_WINDOW=2M"):
+            self.assertIn(line, result.stdout.splitlines())
+
+    def test_the_trace_file_does_not_depend_on_where_the_program_goes(self):
+        result = run(MROCE, "run", "--trace", "t.pcapng", "--", "env", cwd="/")
+        self.assertIn("MROCE_TRACE=/t.pcapng", result.stdout.splitlines())
+
+    def test_statistics_of_a_program_without_a_device_are_an_empty_list(self):
+        with support.scratch_folder() as folder:
+            result = run(MROCE, "run", "--stats", "--json", folder / "out.json", "--", "true",
+                         env=environment(TMPDIR=str(folder)))
+            self.assertEqual(result.returncode, 0)
+            self.assertEqual(json.loads((folder / "out.json").read_text()), [])
+            self.assertIn("no statistics", result.stderr)
+            self.assertEqual([entry.name for entry in folder.iterdir()], ["out.json"], "something was left behind")
+
+    def test_the_program_that_lists_devices_loads_our_library(self):
+        result = run(MROCE, "run", "--", "ibv_devices")
+        self.assertIn("mroce0", result.stdout, result.stderr)
+
+
+class View(unittest.TestCase):
+    def check(self, mroce, uid, wrap=lambda command: command):
+        result = run(*wrap([mroce, "run", "--", "sh", "-c", VIEW_SCRIPT]), cwd="/")
+        self.assertEqual(result.stderr, "")
+        self.assertEqual(result.stdout.splitlines(), ["1: CA", "4: ACTIVE", "RoCE v2", "mroce0", str(uid)])
+
+    def test_it_is_there_for_root_or_whoever_runs_this(self):
+        self.check(MROCE, os.geteuid())
+
+    @unittest.skipUnless(support.is_root(), "becoming somebody else needs root")
+    def test_it_is_there_for_an_ordinary_user_who_stays_who_he_is(self):
+        with support.scratch_folder() as folder:
+            mroce = support.install_copy(folder)
+            self.check(mroce, 65534, support.as_nobody)
+            # Owning files, and nothing more: all capabilities are gone.
+            result = run(*support.as_nobody([mroce, "run", "--", "grep", "CapEff", "/proc/self/status"]), cwd="/")
+            self.assertEqual(result.stdout.split()[1], "0" * 16)
+
+    def test_nothing_of_it_is_visible_outside(self):
+        before = (set(os.listdir("/dev")), set(os.listdir("/sys/class")), pathlib.Path("/proc/self/mounts").read_text())
+        self.check(MROCE, os.geteuid())
+        after = (set(os.listdir("/dev")), set(os.listdir("/sys/class")), pathlib.Path("/proc/self/mounts").read_text())
+        self.assertEqual(before, after)
+
+    def test_shared_memory_is_the_same_inside_and_outside(self):
+        with tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="mroce-test-") as file:
+            file.write(b"outside")
+            file.flush()
+            result = run(MROCE, "run", "--", "sh", "-c", f"cat {file.name}; echo inside > {file.name}")
+            self.assertEqual(result.stdout, "outside")
+            self.assertEqual(pathlib.Path(file.name).read_text(), "inside\n")
+
+    def test_ibstat_sees_an_active_port(self):
+        result = run(MROCE, "run", "--", "ibstat")
+        self.assertIn("State: Active", result.stdout, result.stderr)
+        self.assertIn("Link layer: Ethernet", result.stdout)
+
+    def test_no_view_means_none(self):
+        result = run(MROCE, "run", "--no-view", "--", "ls", "/sys/class/infiniband/mroce0")
+        self.assertNotEqual(result.returncode, 0)
+
+    @unittest.skipUnless(support.is_root(), "taking a capability away needs root")
+    def test_without_the_permission_the_program_runs_all_the_same_and_one_line_says_so(self):
+        result = run("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", MROCE, "run", "--", "echo", "ran")
+        self.assertEqual((result.returncode, result.stdout), (0, "ran\n"))
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        self.assertIn("/sys/class/infiniband", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

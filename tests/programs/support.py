@@ -1,0 +1,229 @@
+"""What the program tests share: starting `mroce run`, servers and clients, reading statistics and counting.
+
+No test waits for an amount of time; they wait for a state (a port that listens, a process that ends) and give up, with
+an error, after a generous limit.
+"""
+
+import contextlib
+import json
+import math
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+MROCE = pathlib.Path(os.environ["MROCE_BINARY"])
+PATIENCE = 120  # seconds until a program that should have ended counts as hanging
+
+
+def library_folder():
+    """The folder of our libibverbs.so.1, as the binary finds it."""
+    return pathlib.Path(json.loads(subprocess.check_output([MROCE, "info", "--json"]))["library_folder"])
+
+
+def is_root():
+    return os.geteuid() == 0
+
+
+def as_nobody(command):
+    """The command as an ordinary user; the caller has to be root."""
+    return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", *map(str, command)]
+
+
+def environment(**extra):
+    """The environment without what could change the outcome."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("MROCE_") and k != "LD_LIBRARY_PATH"}
+    clean.update(extra)
+    return clean
+
+
+@contextlib.contextmanager
+def scratch_folder():
+    """A temporary folder that every user may look into."""
+    with tempfile.TemporaryDirectory(prefix="mroce-test-") as name:
+        os.chmod(name, 0o755)
+        yield pathlib.Path(name)
+
+
+def install_copy(folder):
+    """Binary and libraries, copied to where every user may read them, in the layout of an installation."""
+    (folder / "bin").mkdir()
+    (folder / "lib" / "mroce").mkdir(parents=True)
+    shutil.copy2(MROCE, folder / "bin" / "mroce")
+    for library in library_folder().glob("lib*.so*"):
+        shutil.copy2(library, folder / "lib" / "mroce" / library.name, follow_symlinks=False)
+    return folder / "bin" / "mroce"
+
+
+def gid_index(address, prefix=()):
+    info = json.loads(subprocess.check_output([*prefix, MROCE, "info", "--json"], env=environment()))
+    for gid in info["gids"]:
+        if gid["address"] == address:
+            return gid["index"]
+    raise AssertionError(f"{address} is not in the GID table {info['gids']}")
+
+
+def free_tcp_port():
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return probe.getsockname()[1]
+
+
+def wait_until(condition, what, seconds=30):
+    """Polls until the condition holds; the pause only saves processor time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what} did not happen within {seconds} s")
+        time.sleep(0.01)
+
+
+def listens(pid, port):
+    """Does somebody in the network namespace of process `pid` listen on this TCP port?"""
+    for name in ("tcp", "tcp6"):
+        try:
+            lines = pathlib.Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            if fields[3] == "0A" and int(fields[1].rsplit(":", 1)[1], 16) == port:
+                return True
+    return False
+
+
+def children(pid):
+    """All descendants of a process."""
+    found = []
+    try:
+        direct = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return found
+    for child in direct:
+        found += [int(child), *children(int(child))]
+    return found
+
+
+class Running:
+    """One `mroce run` in the background."""
+
+    def __init__(self, program, options=(), prefix=(), folder=None, name="program", env=None):
+        self.name = name
+        self.log_path = folder / f"{name}.log"
+        self.stats_path = folder / f"{name}.json"
+        command = [*prefix, MROCE, "run", "--json", self.stats_path, *options, "--", *program]
+        self.command = [str(word) for word in command]
+        with open(self.log_path, "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=subprocess.STDOUT,
+                                            stdin=subprocess.DEVNULL, env=env or environment())
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def wait(self, seconds=PATIENCE):
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            self.kill()
+            raise AssertionError(f"{self.name} hangs: {self.command}\n{self.log()}") from error
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def stats(self):
+        """The statistics of the one process that used the device."""
+        everything = json.loads(self.stats_path.read_text())
+        if len(everything) != 1:
+            raise AssertionError(f"{self.name}: statistics of {len(everything)} processes\n{self.log()}")
+        return everything[0]
+
+    def wait_for_listener(self, port):
+        def ready():
+            if not self.alive():
+                raise AssertionError(f"{self.name} ended early: {self.command}\n{self.log()}")
+            return listens(self.process.pid, port)
+        wait_until(ready, f"{self.name} listening on port {port}")
+
+    def mapped_verbs_libraries(self):
+        """Paths of libibverbs as mapped by the program, from /proc/PID/maps."""
+        found = set()
+        for pid in children(self.process.pid):
+            with contextlib.suppress(OSError):
+                for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+                    path = line.split(maxsplit=5)[-1]
+                    if "libibverbs" in path:
+                        found.add(path)
+        return found
+
+
+class Pair:
+    """A server and a client of a program that connects over TCP and talks over verbs."""
+
+    def __init__(self, server, client, port, server_options=(), client_options=(), server_prefix=(), client_prefix=()):
+        self._stack = contextlib.ExitStack()
+        folder = self._stack.enter_context(scratch_folder())
+        self.server = Running(server, server_options, server_prefix, folder, "server")
+        self._stack.callback(self.server.kill)
+        try:
+            self.server.wait_for_listener(port)
+            self.server_libraries = self.server.mapped_verbs_libraries()
+            self.client = Running(client, client_options, client_prefix, folder, "client")
+        except BaseException:
+            self._stack.close()
+            raise
+        self._stack.callback(self.client.kill)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._stack.close()
+
+    def finish(self, seconds=PATIENCE):
+        """Both must end with 0."""
+        status = self.client.wait(seconds)
+        server_status = self.server.wait(seconds) if status == 0 else None
+        if status != 0 or server_status != 0:
+            raise AssertionError(f"client ended with {status}, server with {server_status}\n"
+                                 f"--- client: {self.client.command}\n{self.client.log()}\n"
+                                 f"--- server: {self.server.command}\n{self.server.log()}")
+
+
+def perftest(program, arguments=(), options=(), **more):
+    """A perftest program against itself over 127.0.0.1."""
+    port = free_tcp_port()
+    common = [program, "-d", "mroce0", "-x", gid_index("127.0.0.1"), "-p", port, "-F", *arguments]
+    return Pair(common, [*common, "127.0.0.1"], port, options, options, **more)
+
+
+class Assertions(unittest.TestCase):
+    """Checks on statistics."""
+
+    def assert_drops_match(self, impairment, probability):
+        """The layer must have dropped what it was told to, within three standard deviations."""
+        offered, dropped = impairment["offered"], impairment["dropped"]
+        expected = offered * probability
+        deviation = math.sqrt(offered * probability * (1 - probability))
+        self.assertLessEqual(abs(dropped - expected), 3 * deviation + 1e-9,
+                             f"{dropped} of {offered} datagrams dropped, {expected:.1f} expected")
+
+    def assert_paths_share(self, connection, at_least):
+        sent = [path["counters"]["sent"] for path in connection["paths"]]
+        self.assertGreater(sum(sent), 0)
+        for path, count in zip(connection["paths"], sent):
+            self.assertGreater(count, at_least * sum(sent), f"path {path['id']} sent {count} of {sum(sent)}: {sent}")
+
+    def assert_library_is_ours(self, mapped):
+        folder = str(library_folder())
+        self.assertTrue(mapped, "no libibverbs in the maps of the program")
+        for path in mapped:
+            self.assertTrue(path.startswith(folder), f"{path} is not in {folder}")
