@@ -159,7 +159,9 @@ std::string table_text(const std::vector<Row>& rows) {
   const auto ratio_text = [](const std::optional<double>& value) {
     return value ? fmt::format("{:.2f}", *value) : std::string("-");
   };
-  const auto figure = [](double value) { return fmt::format("{:.{}f}", value, value < 100 ? 2 : 0); };
+  const auto figure = [](double value) {
+    return fmt::format("{:.{}f}", value, value < 1 ? 4 : value < 100 ? 2 : 0);
+  };
   for (const Row& row : rows) {
     const auto [low, high] = std::minmax_element(row.values.begin(), row.values.end());
     table.add({row.name, figure(median(row.values)), row.unit, ratio_text(ratio(row.values, row.tcp)),

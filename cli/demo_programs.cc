@@ -167,7 +167,11 @@ std::string Matrix::table() const {
       const double value = median(found->second.values);
       const double ratio = median(found->second.ratios);
       const std::string figure = value < 1 ? fmt::format("{:.3f}", value) : fmt::format("{:.1f}", value);
-      cells.push_back(loss == 0 ? figure : fmt::format("{} ({:.0f} %)", figure, 100 * ratio));
+      // Of latency a ratio above 1 is worse, of everything else better; a percentage would hide that.
+      const std::string compared = row.program.measures == Measures::kLatency
+                                       ? fmt::format("x{:.1f}", ratio)
+                                       : fmt::format("{:.0f} %", 100 * ratio);
+      cells.push_back(loss == 0 ? figure : fmt::format("{} ({})", figure, compared));
     }
     table.add(std::move(cells));
   }

@@ -98,10 +98,11 @@ std::string grouped(uint64_t value) {
 
 std::string bytes_text(uint64_t bytes) {
   if (bytes < 1024) return fmt::format("{} B", bytes);
-  const double kib = static_cast<double>(bytes) / 1024;
-  if (kib < 1024) return fmt::format("{:.4g} KiB", kib);
-  if (kib < 1024 * 1024) return fmt::format("{:.4g} MiB", kib / 1024);
-  return fmt::format("{:.4g} GiB", kib / 1024 / 1024);
+  static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  for (; value >= 1024 && unit < 3; ++unit) value /= 1024;
+  return fmt::format("{:.{}f} {}", value, value < 100 ? 1 : 0, kUnits[unit]);
 }
 
 std::string nanos_text(uint64_t nanos) {

@@ -41,7 +41,8 @@ TEST(Figures, thousands_are_grouped) {
 TEST(Figures, units_grow_with_the_value) {
   EXPECT_EQ(bytes_text(1023), "1023 B");
   EXPECT_EQ(bytes_text(1536), "1.5 KiB");
-  EXPECT_EQ(bytes_text(1 << 20), "1 MiB");
+  EXPECT_EQ(bytes_text(1 << 20), "1.0 MiB");
+  EXPECT_EQ(bytes_text(300u << 20), "300 MiB");
   EXPECT_EQ(nanos_text(83100), "83.1 us");
   EXPECT_EQ(nanos_text(2'500'000), "2.50 ms");
   EXPECT_EQ(nanos_text(3'000'000'000), "3.00 s");

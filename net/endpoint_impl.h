@@ -36,7 +36,7 @@ struct Endpoint::Impl final : WireUser, HelperWork {
   void after_command(Time now);
   HelperRound helper_round(const WakeReason& reason) override;
 
-  bool receive(Time now, uint64_t sockets, uint32_t budget, bool& more);
+  bool receive(uint64_t sockets, uint32_t budget, bool& more);
   bool transmit(Time now, uint32_t budget);  // true: stopped at the budget
   void deliver_events();
   void publish_deadline(Time now, bool more);

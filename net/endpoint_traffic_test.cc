@@ -105,8 +105,9 @@ TEST_P(Traffic, programs_that_spin_on_the_last_byte_need_no_poll) {
   for (uint8_t round = 1; round <= kRounds; ++round) {
     for (Side* sender : {&pair_.a, &pair_.b}) {
       Side& receiver = sender == &pair_.a ? pair_.b : pair_.a;
-      sender->bytes()[63] = round;
-      const Sge from = sender->sge(0, 64);
+      const size_t source = 8192 + size_t{round} * 64;  // what is in flight must not change
+      sender->bytes()[source + 63] = round;
+      const Sge from = sender->sge(source, 64);
       SendWr wr = signaled(Opcode::kWrite, from, receiver.address(4096), receiver.mr.rkey);
       sender->post_send(wr);
       const auto limit = std::chrono::steady_clock::now() + kPatience;

@@ -1,7 +1,6 @@
 #include "net/host_memory.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
 #include "core/base/assert.h"
@@ -57,7 +56,6 @@ void HostMemory::place_tail(uint64_t addr, std::span<const std::byte> bytes) {
   constexpr size_t kLast = 8;
   const size_t last = std::min(bytes.size(), kLast);
   place(addr, bytes.first(bytes.size() - last));
-  std::atomic_thread_fence(std::memory_order_release);
   store_last(pointer(addr) + (bytes.size() - last), bytes.data() + (bytes.size() - last), last);
 }
 

@@ -1,8 +1,9 @@
 // HostMemory: the engine's Memory on this process's own address space.
 //
-// A placed tail is visible last (memory.h): its body is copied, a release fence follows, and then the last 1
-// to 8 bytes are stored, in one aligned store where their address allows it. Somebody who polls the last byte
-// with an acquire load, or on x86 with a plain one, then sees all that came before.
+// A placed tail is visible last (memory.h): its body is copied, then the last 1 to 8 bytes follow as release
+// stores, one aligned 8-byte store where their address allows it. A release store is as good as a fence
+// before it here, and a thread sanitizer understands it. Somebody who polls the last byte with an acquire
+// load, or on x86 with a plain one, then sees all that came before.
 #pragma once
 
 #include "core/mroce/memory.h"

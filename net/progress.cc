@@ -90,7 +90,8 @@ HelperRound Endpoint::Impl::round(Time at, uint64_t sockets, bool look_at_links,
   now = at;
   HelperRound result;
   if (look_at_links) report_links(at);
-  result.found = receive(at, sockets, budget.receives, result.more);
+  result.found = receive(sockets, budget.receives, result.more);
+  at = now;
   if (at >= deadline() || unsent || wire->blocked()) {
     result.found = true;
     wire->progress(at);
@@ -108,7 +109,7 @@ HelperRound Endpoint::Impl::round(Time at, uint64_t sockets, bool look_at_links,
   return result;
 }
 
-bool Endpoint::Impl::receive(Time at, uint64_t sockets, uint32_t budget, bool& more) {
+bool Endpoint::Impl::receive(uint64_t sockets, uint32_t budget, bool& more) {
   bool found = false;
   // Begin at another socket each time, so that a busy one does not starve the others.
   const auto turn = static_cast<int>(rounds % 64);
@@ -123,6 +124,9 @@ bool Endpoint::Impl::receive(Time at, uint64_t sockets, uint32_t budget, bool& m
       if (!received) break;
       --budget;
       found = true;
+      // What arrived may have come after the round began, and the thread may have been away in between: a stale time
+      // would shorten round trips.
+      const Time at = now = clock_now();
       hot_sockets |= uint64_t{1} << index;
       heard_sockets |= uint64_t{1} << index;
       if (received->overflow > 0) {

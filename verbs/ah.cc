@@ -1,4 +1,5 @@
-// Address handles. Nothing sends to one yet (there are no UD queue pairs); they are checked and kept all the same.
+// Address handles. Nothing sends to one yet (there are no UD queue pairs); they are checked and kept all the
+// same.
 #include <netinet/in.h>
 #include <netinet/ip.h>
 
@@ -26,8 +27,8 @@ void map_ipv4(const uint8_t* address, ibv_gid& out) {
   std::memcpy(out.raw + 12, address, 4);
 }
 
-// The 40 bytes before a datagram hold an IPv6 header, or an IPv4 header in the last 20 (IBTA Annex A17, 4.5.2). The
-// first nibble of bytes that are not written is undefined, hence the checksum decides.
+// The 40 bytes before a datagram hold an IPv6 header, or an IPv4 header in the last 20 (IBTA Annex
+// A17, 4.5.2). The first nibble of bytes that are not written is undefined, hence the checksum decides.
 bool holds_ipv4(const std::array<uint8_t, kGrhBytes>& bytes) {
   const uint8_t* header = bytes.data() + kGrhBytes - kIpv4Bytes;
   if (header[0] != 0x45) return false;

@@ -1,4 +1,5 @@
-// Asynchronous events of a context: errors of queue pairs and completion queues, limits reached, port changes.
+// Asynchronous events of a context: errors of queue pairs and completion queues, limits reached, port
+// changes.
 #include "verbs/export.h"
 #include "verbs/objects.h"
 
@@ -12,7 +13,9 @@ void count_ack(pthread_mutex_t& mutex, pthread_cond_t& cond, uint32_t& acknowled
   pthread_mutex_unlock(&mutex);
 }
 
-bool is_srq_event(ibv_event_type type) { return type == IBV_EVENT_SRQ_ERR || type == IBV_EVENT_SRQ_LIMIT_REACHED; }
+bool is_srq_event(ibv_event_type type) {
+  return type == IBV_EVENT_SRQ_ERR || type == IBV_EVENT_SRQ_LIMIT_REACHED;
+}
 
 bool is_qp_event(ibv_event_type type) {
   return type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR || type == IBV_EVENT_QP_ACCESS_ERR ||

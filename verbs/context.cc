@@ -14,8 +14,8 @@
 #error "the build defines MROCE_VERSION"
 #endif
 
-// The ibv_port_attr that the exported ibv_query_port() fills: without the two fields that came later. Programs built
-// against an old header, and NCCL, have room for no more.
+// The ibv_port_attr that the exported ibv_query_port() fills: without the two fields that came later.
+// Programs built against an old header, and NCCL, have room for no more.
 struct _compat_ibv_port_attr {
   char bytes[offsetof(ibv_port_attr, port_cap_flags2)];
 };
@@ -28,10 +28,13 @@ VERBS_EXPORT(ibv_query_port);
 namespace {
 
 static_assert(sizeof(verbs_context) == 648 && offsetof(verbs_context, context) == 320, "see verbs_get_ctx()");
-static_assert(sizeof(ibv_device) == 664 && offsetof(Device, ops) == 664, "see verbs_get_device() in rdma-core");
+static_assert(sizeof(ibv_device) == 664 && offsetof(Device, ops) == 664,
+              "see verbs_get_device() in rdma-core");
 static_assert(sizeof(ibv_port_attr) == 52 && sizeof(_compat_ibv_port_attr) == 48);
 
-int clamp_int(uint64_t value) { return static_cast<int>(std::min<uint64_t>(value, INT32_MAX)); }
+int clamp_int(uint64_t value) {
+  return static_cast<int>(std::min<uint64_t>(value, INT32_MAX));
+}
 
 void fill_device_attr(const Context& context, ibv_device_attr& out) {
   const EngineConfig& config = context.session->config();
@@ -43,8 +46,8 @@ void fill_device_attr(const Context& context, ibv_device_attr& out) {
   out.page_size_cap = 0xfffff000;  // any page size from 4 KiB
   out.max_qp = clamp_int(config.max_qp);
   out.max_qp_wr = clamp_int(config.max_qp_wr);
-  out.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
-                         IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE;
+  out.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+                         IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE;
   out.max_sge = clamp_int(config.max_sge);
   out.max_sge_rd = clamp_int(config.max_sge);
   out.max_cq = clamp_int(config.max_cq);
@@ -64,7 +67,8 @@ void fill_device_attr(const Context& context, ibv_device_attr& out) {
   out.phys_port_cnt = 1;
 }
 
-int query_device_ex(ibv_context* ibv, const ibv_query_device_ex_input* input, ibv_device_attr_ex* out, size_t size) {
+int query_device_ex(ibv_context* ibv, const ibv_query_device_ex_input* input, ibv_device_attr_ex* out,
+                    size_t size) {
   if (input != nullptr && input->comp_mask != 0) return EINVAL;
   if (size < sizeof out->orig_attr) return EINVAL;
   const Context& context = context_of(ibv);
@@ -84,7 +88,8 @@ int query_port(ibv_context* ibv, uint8_t port, ibv_port_attr* out, size_t size) 
   if (!context.session->alive()) return ENODEV;
   const bool up = context.session->any_port_up();
   uint64_t rate_bps = 0;
-  for (const LocalPort& local : context.session->config().ports) rate_bps = std::max(rate_bps, local.rate_bps);
+  for (const LocalPort& local : context.session->config().ports)
+    rate_bps = std::max(rate_bps, local.rate_bps);
   const LinkSpeed link = to_link_speed(rate_bps);
 
   ibv_port_attr attr{};
@@ -106,8 +111,8 @@ int query_port(ibv_context* ibv, uint8_t port, ibv_port_attr* out, size_t size) 
   return 0;
 }
 
-// Objects that the program leaves behind must not stay reachable for peers: their memory may be somebody else's soon.
-// The structures are not freed, since the program may still hold them.
+// Objects that the program leaves behind must not stay reachable for peers: their memory may be somebody
+// else's soon. The structures are not freed, since the program may still hold them.
 void destroy_leftovers(Context& context) {
   const auto all = [&](auto& set, auto&& destroy) {
     for (auto* object : set) {
@@ -178,7 +183,9 @@ ibv_context* impl_ibv_open_device(ibv_device* device) try {
 }
 
 VERBS_EXPORT(verbs_open_device);
-ibv_context* impl_verbs_open_device(ibv_device* device, void*) { return impl_ibv_open_device(device); }
+ibv_context* impl_verbs_open_device(ibv_device* device, void*) {
+  return impl_ibv_open_device(device);
+}
 
 VERBS_EXPORT(ibv_close_device);
 int impl_ibv_close_device(ibv_context* ibv) {

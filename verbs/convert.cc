@@ -16,7 +16,8 @@ static_assert(same(access::kLocalWrite, IBV_ACCESS_LOCAL_WRITE));
 static_assert(same(access::kRemoteWrite, IBV_ACCESS_REMOTE_WRITE));
 static_assert(same(access::kRemoteRead, IBV_ACCESS_REMOTE_READ));
 static_assert(same(access::kRemoteAtomic, IBV_ACCESS_REMOTE_ATOMIC));
-static_assert(access::kAll == (access::kLocalWrite | access::kRemoteWrite | access::kRemoteRead | access::kRemoteAtomic));
+static_assert(access::kAll ==
+              (access::kLocalWrite | access::kRemoteWrite | access::kRemoteRead | access::kRemoteAtomic));
 
 static_assert(same(Opcode::kWrite, IBV_WR_RDMA_WRITE));
 static_assert(same(Opcode::kWriteImm, IBV_WR_RDMA_WRITE_WITH_IMM));
@@ -122,7 +123,8 @@ Result<uint32_t> to_mr_access(unsigned int flags) {
 
 Status check_ah_attr(const ibv_ah_attr& attr, size_t gids) {
   const Gid destination = to_gid(attr.grh.dgid);
-  if (attr.is_global == 0 || attr.port_num != 1 || attr.grh.sgid_index >= gids) return fail(Errc::kInvalidArgument);
+  if (attr.is_global == 0 || attr.port_num != 1 || attr.grh.sgid_index >= gids)
+    return fail(Errc::kInvalidArgument);
   if (destination.is_zero() || is_multicast(destination)) return fail(Errc::kInvalidArgument);
   return {};
 }
@@ -133,8 +135,10 @@ Result<QpChange> to_qp_change(const ibv_qp_attr& attr, int mask_bits, size_t gid
   const auto has = [&](uint32_t bit) { return (change.mask & bit) != 0; };
 
   if (has(qp_mask::kAltPath | qp_mask::kCap | qp_mask::kRateLimit)) return fail(Errc::kNotSupported);
-  if (has(qp_mask::kPathMigState) && attr.path_mig_state != IBV_MIG_MIGRATED) return fail(Errc::kNotSupported);
-  if (has(qp_mask::kState) && static_cast<unsigned>(attr.qp_state) > IBV_QPS_ERR) return fail(Errc::kInvalidArgument);
+  if (has(qp_mask::kPathMigState) && attr.path_mig_state != IBV_MIG_MIGRATED)
+    return fail(Errc::kNotSupported);
+  if (has(qp_mask::kState) && static_cast<unsigned>(attr.qp_state) > IBV_QPS_ERR)
+    return fail(Errc::kInvalidArgument);
   if (has(qp_mask::kCurState) && static_cast<unsigned>(attr.cur_qp_state) > IBV_QPS_ERR) {
     return fail(Errc::kInvalidArgument);
   }
@@ -160,7 +164,8 @@ Result<QpChange> to_qp_change(const ibv_qp_attr& attr, int mask_bits, size_t gid
   if (has(qp_mask::kState) && attr.qp_state == IBV_QPS_RESET) kept = QpKept{};
 
   // The notification is wanted for this transition, or not.
-  if (has(qp_mask::kEnSqdAsyncNotify) && attr.en_sqd_async_notify == 0) change.mask &= ~qp_mask::kEnSqdAsyncNotify;
+  if (has(qp_mask::kEnSqdAsyncNotify) && attr.en_sqd_async_notify == 0)
+    change.mask &= ~qp_mask::kEnSqdAsyncNotify;
 
   if (has(qp_mask::kState)) change.attr.state = static_cast<QpState>(attr.qp_state);
   if (has(qp_mask::kCurState)) change.attr.cur_state = static_cast<QpState>(attr.cur_qp_state);

@@ -1,5 +1,6 @@
-// Between <infiniband/verbs.h> and core/rdma/types.h. Values are equal (values_test is at compile time, in convert.cc);
-// what is left is to check what a program passes in, and to keep what the transport does not care about.
+// Between <infiniband/verbs.h> and core/rdma/types.h. Values are equal (values_test is at compile time, in
+// convert.cc); what is left is to check what a program passes in, and to keep what the transport does not
+// care about.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -14,17 +15,20 @@
 
 namespace mroce::verbs {
 
-// ---- memory regions ------------------------------------------------------------------------------------------------
-// The access flags for the engine, or kInvalidArgument (unknown flags), kNotSupported (on-demand paging). Optional
-// flags (relaxed ordering and others that may be ignored) and hints are dropped.
+// ---- memory regions
+// ------------------------------------------------------------------------------------------------ The access
+// flags for the engine, or kInvalidArgument (unknown flags), kNotSupported (on-demand paging). Optional flags
+// (relaxed ordering and others that may be ignored) and hints are dropped.
 Result<uint32_t> to_mr_access(unsigned int flags);
 
-// ---- queue pairs ---------------------------------------------------------------------------------------------------
+// ---- queue pairs
+// ---------------------------------------------------------------------------------------------------
 struct QpChange {
   QpAttr attr;
   uint32_t mask = 0;  // for the engine
 };
-// Checks what the engine does not see; `kept` takes over what belongs to it. `gids` is the length of the GID table.
+// Checks what the engine does not see; `kept` takes over what belongs to it. `gids` is the length of the GID
+// table.
 Result<QpChange> to_qp_change(const ibv_qp_attr& attr, int mask, size_t gids, QpKept& kept);
 void from_qp_info(const QpInfo& info, const QpKept& kept, ibv_qp_attr& out);
 
@@ -35,7 +39,8 @@ Status check_ah_attr(const ibv_ah_attr& attr, size_t gids);
 QpCap to_cap(const ibv_qp_cap& cap);
 ibv_qp_cap from_cap(const QpCap& cap);
 
-// ---- work requests and completions ---------------------------------------------------------------------------------
+// ---- work requests and completions
+// ---------------------------------------------------------------------------------
 inline std::span<const Sge> to_sges(const ibv_sge* list, int count) {
   return {reinterpret_cast<const Sge*>(list), static_cast<size_t>(count)};
 }
@@ -43,7 +48,8 @@ Result<SendWr> to_send_wr(const ibv_send_wr& wr);
 Result<RecvWr> to_recv_wr(const ibv_recv_wr& wr);
 void from_wc(const Wc& wc, ibv_wc& out);
 
-// ---- ports ---------------------------------------------------------------------------------------------------------
+// ---- ports
+// ---------------------------------------------------------------------------------------------------------
 struct LinkSpeed {  // as InfiniBand encodes it
   uint8_t width = 0;
   uint8_t speed = 0;

@@ -23,10 +23,13 @@ ibv_ah_attr good_ah() {
   return attr;
 }
 
-Errc error_of(const Status& status) { return status ? Errc::kNetwork : status.error(); }
+Errc error_of(const Status& status) {
+  return status ? Errc::kNetwork : status.error();
+}
 
 TEST(ConvertTest, optional_access_flags_and_hints_are_dropped) {
-  EXPECT_EQ(to_mr_access(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_HUGETLB), access::kLocalWrite);
+  EXPECT_EQ(to_mr_access(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_HUGETLB),
+            access::kLocalWrite);
   EXPECT_EQ(to_mr_access(access::kAll | IBV_ACCESS_OPTIONAL_RANGE), access::kAll);
   EXPECT_EQ(to_mr_access(0), 0u);
 }
@@ -207,7 +210,11 @@ TEST(ConvertTest, a_completion_arrives_with_every_field) {
 TEST(ConvertTest, a_link_speed_is_never_below_the_rate_of_the_interface) {
   const auto gbps = [](LinkSpeed link) {
     const double lanes = link.width == 1 ? 1 : 4;
-    const double lane = link.speed == 1 ? 2.5 : link.speed == 4 ? 10 : link.speed == 32 ? 25 : link.speed == 64 ? 50 : 100;
+    const double lane = link.speed == 1    ? 2.5
+                        : link.speed == 4  ? 10
+                        : link.speed == 32 ? 25
+                        : link.speed == 64 ? 50
+                                           : 100;
     return lanes * lane;
   };
   EXPECT_EQ(gbps(to_link_speed(0)), 10);

@@ -36,9 +36,8 @@ int poll_cq(ibv_cq* ibv, int num_entries, ibv_wc* out) {
 
 int req_notify_cq(ibv_cq* ibv, int solicited_only) {
   Cq& cq = cq_of(ibv);
-  return errno_of(command(context_of(cq), [&](Engine& engine, Time) {
-    return engine.arm_cq(cq.engine, solicited_only != 0);
-  }));
+  return errno_of(command(
+      context_of(cq), [&](Engine& engine, Time) { return engine.arm_cq(cq.engine, solicited_only != 0); }));
 }
 
 void change_references(ibv_comp_channel* channel, int by) {
@@ -55,7 +54,8 @@ void fill_cq_operations(ibv_context_ops& ops) {
   ops.req_notify_cq = req_notify_cq;
 }
 
-Cq* create_cq(ibv_context* ibv, uint64_t entries, void* cq_context, ibv_comp_channel* channel, uint64_t vector) {
+Cq* create_cq(ibv_context* ibv, uint64_t entries, void* cq_context, ibv_comp_channel* channel,
+              uint64_t vector) {
   Context& context = context_of(ibv);
   if (!context.session->alive()) {
     errno = ENODEV;
@@ -79,7 +79,8 @@ Cq* create_cq(ibv_context* ibv, uint64_t entries, void* cq_context, ibv_comp_cha
     cq->engine = *handle;
     cq->cqe = static_cast<int>(capacity);
     error = remember(context, context.cqs, cq);
-    if (error != 0) (void)command(context, [&](Engine& engine, Time) { return engine.destroy_cq(cq->engine); });
+    if (error != 0)
+      (void)command(context, [&](Engine& engine, Time) { return engine.destroy_cq(cq->engine); });
   }
   if (error != 0) {
     delete cq;
@@ -93,7 +94,8 @@ Cq* create_cq(ibv_context* ibv, uint64_t entries, void* cq_context, ibv_comp_cha
 }
 
 VERBS_EXPORT(ibv_create_cq);
-ibv_cq* impl_ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel, int vector) {
+ibv_cq* impl_ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel,
+                           int vector) {
   const uint64_t entries = cqe < 0 ? 0 : static_cast<uint64_t>(cqe);
   Cq* cq = create_cq(context, entries, cq_context, channel, static_cast<uint64_t>(vector));
   return cq == nullptr ? nullptr : public_of(*cq);

@@ -8,7 +8,9 @@
 namespace mroce::verbs {
 namespace {
 
-Cq& ours(ibv_cq_ex* cq) { return *static_cast<Cq*>(cq); }
+Cq& ours(ibv_cq_ex* cq) {
+  return *static_cast<Cq*>(cq);
+}
 
 int advance(Cq& cq) {
   Session& session = *context_of(cq).session;
@@ -28,26 +30,49 @@ int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
   if (attr != nullptr && attr->comp_mask != 0) return EINVAL;
   return advance(ours(cq));
 }
-int next_poll(ibv_cq_ex* cq) { return advance(ours(cq)); }
+int next_poll(ibv_cq_ex* cq) {
+  return advance(ours(cq));
+}
 void end_poll(ibv_cq_ex*) {}
 
-ibv_wc_opcode read_opcode(ibv_cq_ex* cq) { return static_cast<ibv_wc_opcode>(ours(cq).current.opcode); }
-uint32_t read_vendor_err(ibv_cq_ex*) { return 0; }
-uint32_t read_byte_len(ibv_cq_ex* cq) { return ours(cq).current.byte_len; }
-__be32 read_imm_data(ibv_cq_ex* cq) { return ours(cq).current.imm_or_invalidated; }
-uint32_t read_qp_num(ibv_cq_ex* cq) { return ours(cq).current.qp_num; }
-uint32_t read_src_qp(ibv_cq_ex* cq) { return ours(cq).current.src_qp; }
-unsigned int read_wc_flags(ibv_cq_ex* cq) { return ours(cq).current.flags; }
-uint32_t read_slid(ibv_cq_ex*) { return 0; }
-uint8_t read_sl(ibv_cq_ex*) { return 0; }
-uint8_t read_dlid_path_bits(ibv_cq_ex*) { return 0; }
+ibv_wc_opcode read_opcode(ibv_cq_ex* cq) {
+  return static_cast<ibv_wc_opcode>(ours(cq).current.opcode);
+}
+uint32_t read_vendor_err(ibv_cq_ex*) {
+  return 0;
+}
+uint32_t read_byte_len(ibv_cq_ex* cq) {
+  return ours(cq).current.byte_len;
+}
+__be32 read_imm_data(ibv_cq_ex* cq) {
+  return ours(cq).current.imm_or_invalidated;
+}
+uint32_t read_qp_num(ibv_cq_ex* cq) {
+  return ours(cq).current.qp_num;
+}
+uint32_t read_src_qp(ibv_cq_ex* cq) {
+  return ours(cq).current.src_qp;
+}
+unsigned int read_wc_flags(ibv_cq_ex* cq) {
+  return ours(cq).current.flags;
+}
+uint32_t read_slid(ibv_cq_ex*) {
+  return 0;
+}
+uint8_t read_sl(ibv_cq_ex*) {
+  return 0;
+}
+uint8_t read_dlid_path_bits(ibv_cq_ex*) {
+  return 0;
+}
 
 }  // namespace
 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   constexpr uint64_t kFields = IBV_WC_STANDARD_FLAGS;
   const uint32_t flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr->flags : 0;
-  const bool known = (attr->wc_flags & ~kFields) == 0 && (attr->comp_mask & ~uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) == 0 &&
+  const bool known = (attr->wc_flags & ~kFields) == 0 &&
+                     (attr->comp_mask & ~uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) == 0 &&
                      (flags & ~uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) == 0;
   if (!known) {
     errno = EOPNOTSUPP;

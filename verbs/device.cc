@@ -112,15 +112,23 @@ ibv_device** impl_ibv_get_device_list(int* count) try {
 }
 
 VERBS_EXPORT(ibv_free_device_list);
-void impl_ibv_free_device_list(ibv_device** list) { std::free(list); }
+void impl_ibv_free_device_list(ibv_device** list) {
+  std::free(list);
+}
 
 VERBS_EXPORT(ibv_get_device_name);
-const char* impl_ibv_get_device_name(ibv_device* device) { return device->name; }
+const char* impl_ibv_get_device_name(ibv_device* device) {
+  return device->name;
+}
 
 VERBS_EXPORT(ibv_get_device_guid);
-__be64 impl_ibv_get_device_guid(ibv_device* device) { return reinterpret_cast<Device*>(device)->guid; }
+__be64 impl_ibv_get_device_guid(ibv_device* device) {
+  return reinterpret_cast<Device*>(device)->guid;
+}
 
 VERBS_EXPORT(ibv_get_device_index);
-int impl_ibv_get_device_index(ibv_device*) { return 0; }
+int impl_ibv_get_device_index(ibv_device*) {
+  return 0;
+}
 
 }  // namespace mroce::verbs

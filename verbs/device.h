@@ -7,8 +7,8 @@
 
 namespace mroce::verbs {
 
-// Driver libraries compare the pointer that follows ibv_device with their own, to tell whether a device is theirs
-// (mlx5dv_is_supported): it must be there, and point to something readable.
+// Driver libraries compare the pointer that follows ibv_device with their own, to tell whether a device is
+// theirs (mlx5dv_is_supported): it must be there, and point to something readable.
 struct Device {
   ibv_device ibv{};
   const void* ops = nullptr;

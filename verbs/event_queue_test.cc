@@ -128,7 +128,8 @@ int pop_with_signal(EventQueue& queue, int flags, Then&& then) {
     EventQueue::Entry out;
     result = queue.pop(out);
   });
-  // Whether the thread already sits in read() or not: the signal is sent again until pop() has to have seen one.
+  // Whether the thread already sits in read() or not: the signal is sent again until pop() has to have seen
+  // one.
   std::thread sender([&, handle = reader.native_handle()] {
     while (signals_handled < 20) {
       pthread_kill(handle, SIGUSR1);

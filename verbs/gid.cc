@@ -41,8 +41,8 @@ int impl_ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* g
 }
 
 VERBS_EXPORT(_ibv_query_gid_ex);
-int impl__ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* out, uint32_t flags,
-                           size_t entry_size) {
+int impl__ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* out,
+                           uint32_t flags, size_t entry_size) {
   if (flags != 0) return EOPNOTSUPP;
   ibv_gid_entry entry;
   if (const int error = gid_entry(context, port, index, entry); error != 0) return error;
@@ -51,8 +51,8 @@ int impl__ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index, 
 }
 
 VERBS_EXPORT(_ibv_query_gid_table);
-ssize_t impl__ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, size_t max_entries, uint32_t flags,
-                                  size_t entry_size) {
+ssize_t impl__ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, size_t max_entries,
+                                  uint32_t flags, size_t entry_size) {
   if (flags != 0) return -EOPNOTSUPP;
   Session& session = *context_of(context).session;
   if (!session.alive()) return -ENODEV;
@@ -61,7 +61,8 @@ ssize_t impl__ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, 
   auto* bytes = reinterpret_cast<std::byte*>(entries);
   for (size_t index = 0; index < count; ++index) {
     ibv_gid_entry entry;
-    if (const int error = gid_entry(context, 1, static_cast<uint32_t>(index), entry); error != 0) return -error;
+    if (const int error = gid_entry(context, 1, static_cast<uint32_t>(index), entry); error != 0)
+      return -error;
     std::memcpy(bytes + index * entry_size, &entry, std::min(entry_size, sizeof entry));
   }
   return static_cast<ssize_t>(count);

@@ -68,7 +68,8 @@ void impl_ibv_copy_qp_attr_from_kern(ibv_qp_attr* to, ib_uverbs_qp_attr* from) {
   to->sq_psn = from->sq_psn;
   to->dest_qp_num = from->dest_qp_num;
   to->qp_access_flags = from->qp_access_flags;
-  to->cap = {from->max_send_wr, from->max_recv_wr, from->max_send_sge, from->max_recv_sge, from->max_inline_data};
+  to->cap = {from->max_send_wr, from->max_recv_wr, from->max_send_sge, from->max_recv_sge,
+             from->max_inline_data};
   impl_ibv_copy_ah_attr_from_kern(&to->ah_attr, &from->ah_attr);
   impl_ibv_copy_ah_attr_from_kern(&to->alt_ah_attr, &from->alt_ah_attr);
   to->pkey_index = from->pkey_index;

@@ -1,5 +1,5 @@
-// The objects behind the pointers that programs hold. Each begins with the public structure of <infiniband/verbs.h>;
-// what follows it is ours.
+// The objects behind the pointers that programs hold. Each begins with the public structure of
+// <infiniband/verbs.h>; what follows it is ours.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -25,8 +25,8 @@ struct Cq;
 struct Srq;
 struct Qp;
 
-// Programs hold a pointer to the ibv_context at the end of verbs_context, and reach the rest of that structure by
-// subtraction: nothing of ours may stand between the two.
+// Programs hold a pointer to the ibv_context at the end of verbs_context, and reach the rest of that
+// structure by subtraction: nothing of ours may stand between the two.
 struct Context : verbs_context {
   explicit Context(Session& owner) : verbs_context{}, session(&owner) {}
 
@@ -69,9 +69,15 @@ struct Cq : ibv_cq_ex {
   uint32_t async_events_fetched = 0;
   Wc current;  // what start_poll and next_poll stand at
 };
-inline ibv_cq* public_of(Cq& cq) { return ibv_cq_ex_to_cq(&cq); }
-inline Cq& cq_of(ibv_cq* cq) { return *static_cast<Cq*>(reinterpret_cast<ibv_cq_ex*>(cq)); }
-inline Channel& channel_of(const Cq& cq) { return *static_cast<Channel*>(cq.channel); }
+inline ibv_cq* public_of(Cq& cq) {
+  return ibv_cq_ex_to_cq(&cq);
+}
+inline Cq& cq_of(ibv_cq* cq) {
+  return *static_cast<Cq*>(reinterpret_cast<ibv_cq_ex*>(cq));
+}
+inline Channel& channel_of(const Cq& cq) {
+  return *static_cast<Channel*>(cq.channel);
+}
 
 struct Srq : ibv_srq {
   SrqHandle engine;
@@ -96,8 +102,8 @@ struct Ah : ibv_ah {
   ibv_ah_attr attr{};
 };
 
-// Runs `f(Engine&, Time)` under the endpoint's lock. Nothing is thrown across the C border: no memory is kNoMemory. A
-// session that is closed or belongs to the parent process answers kNoDevice.
+// Runs `f(Engine&, Time)` under the endpoint's lock. Nothing is thrown across the C border: no memory is
+// kNoMemory. A session that is closed or belongs to the parent process answers kNoDevice.
 template <class F>
 auto command(Context& context, F&& f) -> std::invoke_result_t<F, Engine&, Time> {
   if (!context.session->alive()) return fail(Errc::kNoDevice);
@@ -111,7 +117,9 @@ auto command(Context& context, F&& f) -> std::invoke_result_t<F, Engine&, Time> 
   }
 }
 
-inline int errno_of(const Status& status) { return status ? 0 : mroce::errno_of(status.error()); }
+inline int errno_of(const Status& status) {
+  return status ? 0 : mroce::errno_of(status.error());
+}
 
 // A new object, or null and ENOMEM.
 template <class T, class... Args>
@@ -139,7 +147,8 @@ void forget(Context& context, std::unordered_set<T*>& set, T* object) {
 
 // Waits until the program has acknowledged all events that it fetched for an object (ibv_ack_cq_events and
 // ibv_ack_async_event count `acknowledged`).
-inline void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged, uint32_t fetched) {
+inline void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged,
+                          uint32_t fetched) {
   pthread_mutex_lock(&mutex);
   while (acknowledged != fetched) pthread_cond_wait(&cond, &mutex);
   pthread_mutex_unlock(&mutex);

@@ -13,8 +13,8 @@ namespace {
 
 std::atomic<uint32_t> next_handle{1};
 
-// Is all of [addr, addr+length) mapped? The kernel would pin it here and refuse if not; the engine would crash the
-// program later. (MS_ASYNC does nothing but walk the mappings.)
+// Is all of [addr, addr+length) mapped? The kernel would pin it here and refuse if not; the engine would
+// crash the program later. (MS_ASYNC does nothing but walk the mappings.)
 bool is_mapped(const void* addr, size_t length) {
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto first = reinterpret_cast<uintptr_t>(addr) & ~(page - 1);
@@ -81,7 +81,8 @@ ibv_pd* impl_ibv_alloc_pd(ibv_context* ibv) {
     pd->handle = next_handle.fetch_add(1);
     pd->engine = *handle;
     error = remember(context, context.pds, pd);
-    if (error != 0) (void)command(context, [&](Engine& engine, Time) { return engine.dealloc_pd(pd->engine); });
+    if (error != 0)
+      (void)command(context, [&](Engine& engine, Time) { return engine.dealloc_pd(pd->engine); });
   }
   if (error == 0) return pd;
   delete pd;
@@ -117,15 +118,18 @@ ibv_mr* impl_ibv_reg_mr_iova2(ibv_pd* pd, void* addr, size_t length, uint64_t io
 
 // No device memory is reachable from here.
 VERBS_EXPORT(ibv_reg_dmabuf_mr);
-ibv_mr* impl_ibv_reg_dmabuf_mr(ibv_pd*, uint64_t, size_t, uint64_t, int, int) { return null_with(EOPNOTSUPP); }
+ibv_mr* impl_ibv_reg_dmabuf_mr(ibv_pd*, uint64_t, size_t, uint64_t, int, int) {
+  return null_with(EOPNOTSUPP);
+}
 
 VERBS_EXPORT(ibv_rereg_mr);
 int impl_ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* ibv_pd_, void* addr, size_t length, int access) {
   const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   const bool changes_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
   const bool changes_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
-  const bool odd = (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 || (moves && (addr == nullptr || length == 0)) ||
-                   (access != 0 && !changes_access) || (changes_pd && ibv_pd_ == nullptr) || flags == 0;
+  const bool odd = (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 ||
+                   (moves && (addr == nullptr || length == 0)) || (access != 0 && !changes_access) ||
+                   (changes_pd && ibv_pd_ == nullptr) || flags == 0;
   if (odd) return rereg_failed(IBV_REREG_MR_ERR_INPUT, EINVAL);
   if (moves && !is_mapped(addr, length)) return rereg_failed(IBV_REREG_MR_ERR_INPUT, EFAULT);
 
@@ -145,8 +149,8 @@ int impl_ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* ibv_pd_, void* addr, size_
   const auto address = reinterpret_cast<uint64_t>(addr);
   if (moves) range = std::array<uint64_t, 3>{address, length, zero_based ? 0 : address};
 
-  const auto info =
-      command(context, [&](Engine& engine, Time) { return engine.rereg_mr(mr.lkey, new_pd, range, new_access); });
+  const auto info = command(
+      context, [&](Engine& engine, Time) { return engine.rereg_mr(mr.lkey, new_pd, range, new_access); });
   // The engine changes all or nothing: the old region is still valid.
   if (!info) return rereg_failed(IBV_REREG_MR_ERR_INPUT, mroce::errno_of(info.error()));
   if (changes_pd) mr.pd = ibv_pd_;

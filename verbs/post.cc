@@ -1,5 +1,5 @@
-// The fast path of work requests. A chain takes the endpoint's lock once; it stops at the first request that the engine
-// refuses, and those before it stay posted.
+// The fast path of work requests. A chain takes the endpoint's lock once; it stops at the first request that
+// the engine refuses, and those before it stay posted.
 #include "verbs/context.h"
 #include "verbs/convert.h"
 #include "verbs/cq.h"

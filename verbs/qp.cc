@@ -1,4 +1,5 @@
-// Queue pairs: life, state, attributes. The engine checks transitions; what it does not see is checked in convert.cc.
+// Queue pairs: life, state, attributes. The engine checks transitions; what it does not see is checked in
+// convert.cc.
 #include "verbs/qp.h"
 
 #include "verbs/convert.h"
@@ -15,7 +16,8 @@ int check_init_attr(const EngineConfig& config, const ibv_qp_init_attr& attr) {
   const ibv_qp_cap& cap = attr.cap;
   if (cap.max_send_wr > config.max_qp_wr || cap.max_send_sge > config.max_sge) return EINVAL;
   if (cap.max_inline_data > config.max_inline) return EINVAL;
-  if (attr.srq == nullptr && (cap.max_recv_wr > config.max_qp_wr || cap.max_recv_sge > config.max_sge)) return EINVAL;
+  if (attr.srq == nullptr && (cap.max_recv_wr > config.max_qp_wr || cap.max_recv_sge > config.max_sge))
+    return EINVAL;
   return 0;
 }
 
@@ -107,7 +109,9 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attr) {
 }
 
 VERBS_EXPORT(ibv_qp_to_qp_ex);
-ibv_qp_ex* impl_ibv_qp_to_qp_ex(ibv_qp*) { return nullptr; }
+ibv_qp_ex* impl_ibv_qp_to_qp_ex(ibv_qp*) {
+  return nullptr;
+}
 
 VERBS_EXPORT(ibv_modify_qp);
 int impl_ibv_modify_qp(ibv_qp* ibv, ibv_qp_attr* attr, int mask) {
@@ -152,13 +156,16 @@ int impl_ibv_query_qp(ibv_qp* ibv, ibv_qp_attr* attr, int, ibv_qp_init_attr* ini
 }
 
 VERBS_EXPORT(ibv_query_qp_data_in_order);
-int impl_ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32_t) { return 0; }
+int impl_ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32_t) {
+  return 0;
+}
 
 VERBS_EXPORT(ibv_destroy_qp);
 int impl_ibv_destroy_qp(ibv_qp* ibv) {
   Qp& qp = *static_cast<Qp*>(ibv);
   Context& context = context_of(qp);
-  const Status done = command(context, [&](Engine& engine, Time now) { return engine.destroy_qp(now, qp.engine); });
+  const Status done =
+      command(context, [&](Engine& engine, Time now) { return engine.destroy_qp(now, qp.engine); });
   if (!done) return errno_of(done);
   forget(context, context.qps, &qp);
   const uint32_t events = context.async.remove(&qp, &qp.events_fetched);

@@ -21,8 +21,12 @@ Library& library() {
   return *instance;
 }
 
-void before_fork() { library().mutex.lock(); }
-void in_parent() { library().mutex.unlock(); }
+void before_fork() {
+  library().mutex.lock();
+}
+void in_parent() {
+  library().mutex.unlock();
+}
 void in_child() {
   Library& lib = library();
   if (lib.session != nullptr) lib.session->abandon_after_fork();
@@ -30,17 +34,21 @@ void in_child() {
   lib.mutex.unlock();
 }
 
-__attribute__((constructor)) void library_loaded() { pthread_atfork(before_fork, in_parent, in_child); }
+__attribute__((constructor)) void library_loaded() {
+  pthread_atfork(before_fork, in_parent, in_child);
+}
 
-// After all exit handlers and destructors of the program, which may still clean up. If some thread is just opening the
-// device, there is nobody to say goodbye to.
+// After all exit handlers and destructors of the program, which may still clean up. If some thread is just
+// opening the device, there is nobody to say goodbye to.
 __attribute__((destructor)) void library_unloaded() {
   Library& lib = library();
   std::unique_lock lock(lib.mutex, std::try_to_lock);
   if (lock.owns_lock() && lib.session != nullptr) lib.session->close();
 }
 
-uint64_t port_bit(uint32_t port) { return port < 64 ? uint64_t{1} << port : 0; }
+uint64_t port_bit(uint32_t port) {
+  return port < 64 ? uint64_t{1} << port : 0;
+}
 
 }  // namespace
 

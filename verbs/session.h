@@ -1,9 +1,11 @@
-// Session: the one Endpoint of this process, with what all contexts share; Library: what exists once in the process.
+// Session: the one Endpoint of this process, with what all contexts share; Library: what exists once in the
+// process.
 //
-// The endpoint is made when the first device is opened and closed when the library is unloaded at exit, so that peers
-// hear a goodbye also from a program that cleans up nothing. A child made by fork() inherits the descriptors but must
-// not speak for its parent: its copy of the session is dead (every call fails with ENODEV) and the next
-// ibv_open_device() in the child makes a new one. Sessions are never freed: a context may refer to one for ever.
+// The endpoint is made when the first device is opened and closed when the library is unloaded at exit, so
+// that peers hear a goodbye also from a program that cleans up nothing. A child made by fork() inherits the
+// descriptors but must not speak for its parent: its copy of the session is dead (every call fails with
+// ENODEV) and the next ibv_open_device() in the child makes a new one. Sessions are never freed: a context
+// may refer to one for ever.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -56,8 +58,8 @@ class Session final : public net::EventSink {
 // The session that contexts opened now use; opens it if there is none. Null and a sentence on failure.
 Session* current_session(std::string& error);
 
-// Cancellation of the calling thread waits until the object is gone: a thread cancelled inside the endpoint would leave
-// it half changed.
+// Cancellation of the calling thread waits until the object is gone: a thread cancelled inside the endpoint
+// would leave it half changed.
 class NoCancel {
  public:
   NoCancel() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

@@ -42,7 +42,8 @@ ibv_srq* impl_ibv_create_srq(ibv_pd* ibv, ibv_srq_init_attr* init) {
   if (!context.session->alive()) return null_with(ENODEV);
   const EngineConfig& config = context.session->config();
   const ibv_srq_attr& attr = init->attr;
-  if (attr.max_wr == 0 || attr.max_wr > config.max_srq_wr || attr.max_sge > config.max_sge) return null_with(EINVAL);
+  if (attr.max_wr == 0 || attr.max_wr > config.max_srq_wr || attr.max_sge > config.max_sge)
+    return null_with(EINVAL);
   Srq* srq = allocate<Srq>();
   if (srq == nullptr) return nullptr;
   srq->context = pd.context;
@@ -55,7 +56,8 @@ ibv_srq* impl_ibv_create_srq(ibv_pd* ibv, ibv_srq_init_attr* init) {
   if (error == 0) {
     srq->engine = created->handle;
     error = remember(context, context.srqs, srq);
-    if (error != 0) (void)command(context, [&](Engine& engine, Time) { return engine.destroy_srq(srq->engine); });
+    if (error != 0)
+      (void)command(context, [&](Engine& engine, Time) { return engine.destroy_srq(srq->engine); });
   }
   if (error != 0) {
     delete srq;
@@ -89,13 +91,15 @@ int impl_ibv_modify_srq(ibv_srq* ibv, ibv_srq_attr* attr, int mask) {
   if ((mask & IBV_SRQ_MAX_WR) != 0) max_wr = attr->max_wr;
   if ((mask & IBV_SRQ_LIMIT) != 0) limit = attr->srq_limit;
   if (max_wr && (*max_wr == 0 || *max_wr > context.session->config().max_srq_wr)) return EINVAL;
-  return errno_of(command(context, [&](Engine& engine, Time) { return engine.modify_srq(srq.engine, max_wr, limit); }));
+  return errno_of(
+      command(context, [&](Engine& engine, Time) { return engine.modify_srq(srq.engine, max_wr, limit); }));
 }
 
 VERBS_EXPORT(ibv_query_srq);
 int impl_ibv_query_srq(ibv_srq* ibv, ibv_srq_attr* attr) {
   Srq& srq = *static_cast<Srq*>(ibv);
-  const auto info = command(context_of(srq), [&](Engine& engine, Time) { return engine.query_srq(srq.engine); });
+  const auto info =
+      command(context_of(srq), [&](Engine& engine, Time) { return engine.query_srq(srq.engine); });
   if (!info) return mroce::errno_of(info.error());
   attr->max_wr = info->max_wr;
   attr->max_sge = info->max_sge;

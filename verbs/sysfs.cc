@@ -1,5 +1,5 @@
-// Reading sysfs for tools that do it through the library. `mroce run` shows the device there; without it the files are
-// missing, and these calls say so.
+// Reading sysfs for tools that do it through the library. `mroce run` shows the device there; without it the
+// files are missing, and these calls say so.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -54,15 +54,23 @@ int impl_ibv_read_sysfs_file(const char* directory, const char* file, char* buff
 
 // Memory is copied by the process itself: a child that touches its copy takes nothing away from the parent.
 VERBS_EXPORT(ibv_fork_init);
-int impl_ibv_fork_init() { return 0; }
+int impl_ibv_fork_init() {
+  return 0;
+}
 
 VERBS_EXPORT(ibv_is_fork_initialized);
-ibv_fork_status impl_ibv_is_fork_initialized() { return IBV_FORK_UNNEEDED; }
+ibv_fork_status impl_ibv_is_fork_initialized() {
+  return IBV_FORK_UNNEEDED;
+}
 
 VERBS_EXPORT(ibv_dontfork_range);
-int impl_ibv_dontfork_range(void*, size_t) { return 0; }
+int impl_ibv_dontfork_range(void*, size_t) {
+  return 0;
+}
 
 VERBS_EXPORT(ibv_dofork_range);
-int impl_ibv_dofork_range(void*, size_t) { return 0; }
+int impl_ibv_dofork_range(void*, size_t) {
+  return 0;
+}
 
 }  // namespace mroce::verbs

@@ -1,5 +1,5 @@
-// Calls of the public interface that this device does not have, and the operations of a context that it does have
-// beside the fast path. An operation left null in verbs_context is EOPNOTSUPP in the inline functions.
+// Calls of the public interface that this device does not have, and the operations of a context that it does
+// have beside the fast path. An operation left null in verbs_context is EOPNOTSUPP in the inline functions.
 #include "verbs/context.h"
 #include "verbs/cq.h"
 #include "verbs/export.h"
@@ -26,10 +26,14 @@ void fill_object_operations(Context& context) {
 
 // Multicast needs unreliable datagrams.
 VERBS_EXPORT(ibv_attach_mcast);
-int impl_ibv_attach_mcast(ibv_qp*, const ibv_gid*, uint16_t) { return EOPNOTSUPP; }
+int impl_ibv_attach_mcast(ibv_qp*, const ibv_gid*, uint16_t) {
+  return EOPNOTSUPP;
+}
 
 VERBS_EXPORT(ibv_detach_mcast);
-int impl_ibv_detach_mcast(ibv_qp*, const ibv_gid*, uint16_t) { return EOPNOTSUPP; }
+int impl_ibv_detach_mcast(ibv_qp*, const ibv_gid*, uint16_t) {
+  return EOPNOTSUPP;
+}
 
 // Enhanced connection establishment is a vendor's business. Callers probe with null pointers.
 VERBS_EXPORT(ibv_set_ece);
@@ -39,26 +43,36 @@ int impl_ibv_set_ece(ibv_qp*, ibv_ece*) {
 }
 
 VERBS_EXPORT(ibv_query_ece);
-int impl_ibv_query_ece(ibv_qp*, ibv_ece*) { return EOPNOTSUPP; }
+int impl_ibv_query_ece(ibv_qp*, ibv_ece*) {
+  return EOPNOTSUPP;
+}
 
 // Objects of another process live in that process's endpoint.
 VERBS_EXPORT(ibv_import_device);
-ibv_context* impl_ibv_import_device(int) { return unsupported<ibv_context>(); }
+ibv_context* impl_ibv_import_device(int) {
+  return unsupported<ibv_context>();
+}
 
 VERBS_EXPORT(ibv_import_pd);
-ibv_pd* impl_ibv_import_pd(ibv_context*, uint32_t) { return unsupported<ibv_pd>(); }
+ibv_pd* impl_ibv_import_pd(ibv_context*, uint32_t) {
+  return unsupported<ibv_pd>();
+}
 
 VERBS_EXPORT(ibv_unimport_pd);
 void impl_ibv_unimport_pd(ibv_pd*) {}
 
 VERBS_EXPORT(ibv_import_mr);
-ibv_mr* impl_ibv_import_mr(ibv_pd*, uint32_t) { return unsupported<ibv_mr>(); }
+ibv_mr* impl_ibv_import_mr(ibv_pd*, uint32_t) {
+  return unsupported<ibv_mr>();
+}
 
 VERBS_EXPORT(ibv_unimport_mr);
 void impl_ibv_unimport_mr(ibv_mr*) {}
 
 VERBS_EXPORT(ibv_import_dm);
-ibv_dm* impl_ibv_import_dm(ibv_context*, uint32_t) { return unsupported<ibv_dm>(); }
+ibv_dm* impl_ibv_import_dm(ibv_context*, uint32_t) {
+  return unsupported<ibv_dm>();
+}
 
 VERBS_EXPORT(ibv_unimport_dm);
 void impl_ibv_unimport_dm(ibv_dm*) {}

@@ -269,7 +269,9 @@ void Engine::Impl::trim_sent(Connection&, Path& p) {
 
 Nanos Engine::Impl::pto(const Connection& c) const {
   if (!c.rtt.valid) return kDefaultPto;
-  return std::clamp(2 * c.rtt.srtt + 2 * c.rtt.var + config.ack_delay, config.pto_min, config.pto_max);
+  // The first expiry only repeats a packet, so it need not wait for the variance, which in software is the scheduler's.
+  const Nanos variance = c.pto_count == 0 ? Nanos{0} : 2 * c.rtt.var;
+  return std::clamp(2 * c.rtt.srtt + variance + config.ack_delay, config.pto_min, config.pto_max);
 }
 
 void Engine::Impl::on_pto(Time now, Connection& c) {

@@ -133,7 +133,7 @@ struct Engine::Impl {
   void on_control_accepted(Time now, Connection& c, ControlMessage& message);
   void forget_voids(Connection& c, QueuePair& qp);
   void close_tx(Time now, QueuePair& qp);
-  void close_rx(Time now, QueuePair& qp, wire::StopReason reason, wire::NakCode code, uint32_t msn);
+  void close_rx(Time now, QueuePair& qp, wire::StopReason reason, wire::NakCode code);
   void drop_rx_state(QueuePair& qp);
   void unbind_receive(QueuePair& qp, uint32_t entry);
   void update_credit(Time now, QueuePair& qp, bool announce_now);
@@ -203,7 +203,8 @@ struct Engine::Impl {
   bool pop_waiting(Connection& c, Ring<uint64_t>& queue, uint32_t max_bytes, uint64_t& cpsn);
   uint32_t wire_bytes(const Connection& c, const TxPacket& packet) const;
   wire::DataOp op_of(const Connection& c, const TxPacket& packet) const;
-  bool more_to_send(Connection& c) const;
+  void prune_ready(Time now, Connection& c);
+  bool more_to_send(Time now, Connection& c);
   void encode_packet(Time now, Connection& c, Path& p, uint64_t cpsn, bool ask);
   bool readable(QueuePair& qp, const TxPacket& packet);
   uint64_t keep_equal_sizes(Connection& c, uint32_t& first);

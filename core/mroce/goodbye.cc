@@ -14,7 +14,7 @@ using State = Connection::State;
 void Engine::Impl::shutdown(Time now) {
   if (shutting_down) return;
   shutting_down = true;
-  for (const auto& [key, qp] : qps) close_rx(now, *qp, wire::StopReason::kGone, wire::NakCode::kNone, 0);
+  for (const auto& [key, qp] : qps) close_rx(now, *qp, wire::StopReason::kGone, wire::NakCode::kNone);
   for (const auto& each : connections) {
     Connection* c = each.get();
     if (c == nullptr) continue;

@@ -148,7 +148,7 @@ Status Engine::Impl::destroy_qp(Time now, QpHandle handle) {
 
 void Engine::Impl::tear_down_halves(Time now, QueuePair& qp, wire::StopReason reason) {
   close_tx(now, qp);
-  close_rx(now, qp, reason, wire::NakCode::kNone, 0);
+  close_rx(now, qp, reason, wire::NakCode::kNone);
 }
 
 Status Engine::Impl::post_send(Time now, QueuePair& qp, const SendWr& wr) {

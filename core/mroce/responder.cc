@@ -384,7 +384,7 @@ void Engine::Impl::end_failed_stream(Time now, QueuePair& qp) {
   const RxMessage& m = rx.messages.front();
   if (rx.fail_status != WcStatus::kSuccess && consumes_receive(m.op) && receive_is_next(qp, m)) complete_receive(qp, m, rx.fail_status);
   emit(rx.fail_code == NakCode::kAccess ? EventKind::kQpAccessError : EventKind::kQpRequestError, qp.user);
-  close_rx(now, qp, wire::StopReason::kFailed, rx.fail_code, static_cast<uint32_t>(*rx.fail_msn));
+  close_rx(now, qp, wire::StopReason::kFailed, rx.fail_code);
   enter_error(now, qp, WcStatus::kWrFlushErr);
 }
 

@@ -214,39 +214,32 @@ WcStatus status_of(NakCode code) {
 }
 }  // namespace
 
-// The peer takes no more from this stream. Work that has begun cannot be finished; if none has, the half just closes
-// and is opened again for the next work request.
+// The peer takes no more from this stream. STOP names the first message that it did not finish: everything before is done,
+// even if the acknowledgements were lost. If nothing that has begun is left, the half just closes and is opened again for
+// the next work request; else the oldest unfinished work request fails.
 void Engine::Impl::on_stream_stop(Time now, QueuePair& qp, uint32_t msn, const StreamControl& body) {
   TxHalf& tx = qp.tx;
   if (tx.state != TxHalf::State::kOpen && tx.state != TxHalf::State::kOpening) return;
-  complete_requests(now, qp);
-  if (qp.state == QpState::kErr) return;
-  const bool begun = !tx.sq.empty() && tx.sq.front().started;
-  uint64_t failing = tx.sq.begin();
-  WcStatus status = WcStatus::kRetryExcErr;
-  if (body.reason == StopReason::kFailed) {
-    failing = wire::expand32(msn, tx.sq.begin());
-    if (tx.sq.contains(failing)) {
-      status = status_of(body.code);
-    } else {
-      failing = tx.sq.begin();
-    }
-  }
+  const uint64_t unfinished = std::min(wire::expand32(msn, tx.sq.begin()), tx.next);
   void_requests(now, qp, tx.sq.begin());
   forget_voids(*tx.conn, qp);
   tx.state = TxHalf::State::kClosed;
   tx.conn = nullptr;
   tx.ready = false;
-  if (!begun) {
-    make_ready(now, qp);
-    return;
-  }
-  // Everything before the message that failed was finished by the peer.
-  while (tx.sq.begin() < failing) {
+  while (tx.sq.begin() < unfinished && (!tx.sq.front().wants_response() || tx.sq.front().responded)) {
     push_send_completion(qp, tx.sq.front(), WcStatus::kSuccess);
     tx.sq.pop();
   }
-  enter_error(now, qp, status);
+  tx.accepted = tx.sq.begin();
+  tx.next = std::max(tx.next, tx.sq.begin());
+  if (!tx.sq.empty() && tx.sq.front().started) {
+    const bool refused = body.reason == StopReason::kFailed && tx.sq.begin() == unfinished;
+    enter_error(now, qp, refused ? status_of(body.code) : WcStatus::kRetryExcErr);
+    return;
+  }
+  tx.fail_msn.reset();
+  if (tx.next == tx.sq.begin()) tx.working_since = kNever;
+  make_ready(now, qp);
 }
 
 void Engine::Impl::on_control_accepted(Time now, Connection& c, ControlMessage& message) {
@@ -311,14 +304,14 @@ void Engine::Impl::close_tx(Time now, QueuePair& qp) {
   queue_control(now, c, message);
 }
 
-void Engine::Impl::close_rx(Time now, QueuePair& qp, StopReason reason, NakCode code, uint32_t msn) {
+void Engine::Impl::close_rx(Time now, QueuePair& qp, StopReason reason, NakCode code) {
   if (!qp.rx.open) return;
   Connection& c = *qp.rx.conn;
   if (c.alive()) {
     ControlMessage message = control(DataOp::kStreamStop, qp, qp.rx.peer_qpn, qp.rx.incarnation);
     message.body.reason = reason;
     message.body.code = code;
-    message.msn = msn;
+    message.msn = static_cast<uint32_t>(qp.rx.messages.begin());
     message.holds_stream = true;
     queue_control(now, c, message);
   }

@@ -285,44 +285,32 @@ bool Engine::Impl::next_new(Time now, Connection& c, uint32_t max_bytes, uint64_
     c.tx.push(packet);
     return true;
   }
-  while (!c.ready.empty()) {
-    const uint32_t entry = c.ready.front();
-    QueuePair* qp = stream_qp(static_cast<uint16_t>(entry & 0xffff));
-    const bool responses = (entry & Connection::kResponses) != 0;
-    const bool ours = qp != nullptr && (responses ? qp->rx.conn == &c && qp->rx.ready : qp->tx.conn == &c && qp->tx.ready);
-    if (!ours) {
-      c.ready.pop();
-      continue;
-    }
-    DataOp op{};
-    uint32_t payload = 0;
-    if (responses ? !next_response_bytes(*qp, c, op, payload) : !has_request(now, *qp)) {
-      if (responses) {
-        qp->rx.ready = false;
-      } else {
-        // The stream may have ended by this very look (an error): then its flag is false already.
-        qp->tx.ready = false;
-      }
-      c.ready.pop();
-      continue;
-    }
-    if (!responses) payload = next_request_bytes(*qp, c, op);
-    const uint32_t bytes = static_cast<uint32_t>(wire::header_bytes(op) + payload + wire::kTrailerBytes);
-    if (bytes > max_bytes) return false;
-    const TxPacket packet = responses ? cut_response(c, *qp) : cut_request(now, c, *qp);
-    cpsn = c.tx.end();
-    c.tx.push(packet);
-    uint32_t& left = responses ? qp->rx.deficit : qp->tx.deficit;
-    if (left <= bytes) {  // the turn is over
-      left = kQuantum;
-      c.ready.pop();
-      c.ready.push(entry);
-    } else {
-      left -= bytes;
-    }
-    return true;
+  prune_ready(now, c);
+  if (c.ready.empty()) return false;
+  const uint32_t entry = c.ready.front();
+  QueuePair& qp = *stream_qp(static_cast<uint16_t>(entry & 0xffff));
+  const bool responses = (entry & Connection::kResponses) != 0;
+  DataOp op{};
+  uint32_t payload = 0;
+  if (responses) {
+    next_response_bytes(qp, c, op, payload);
+  } else {
+    payload = next_request_bytes(qp, c, op);
   }
-  return false;
+  const uint32_t bytes = static_cast<uint32_t>(wire::header_bytes(op) + payload + wire::kTrailerBytes);
+  if (bytes > max_bytes) return false;
+  const TxPacket packet = responses ? cut_response(c, qp) : cut_request(now, c, qp);
+  cpsn = c.tx.end();
+  c.tx.push(packet);
+  uint32_t& left = responses ? qp.rx.deficit : qp.tx.deficit;
+  if (left <= bytes) {  // the turn is over
+    left = kQuantum;
+    c.ready.pop();
+    c.ready.push(entry);
+  } else {
+    left -= bytes;
+  }
+  return true;
 }
 
 bool Engine::Impl::next_packet(Time now, Connection& c, Path& p, uint32_t max_bytes, uint64_t& cpsn) {
@@ -333,15 +321,37 @@ bool Engine::Impl::next_packet(Time now, Connection& c, Path& p, uint32_t max_by
   return next_new(now, c, max_bytes, cpsn);
 }
 
-bool Engine::Impl::more_to_send(Connection& c) const {
-  if (!c.rtx.empty() || !c.ready.empty() || c.next_control != c.control.end()) return true;
+// Takes streams that have nothing to send (any more, or for now) off the head of the ring.
+void Engine::Impl::prune_ready(Time now, Connection& c) {
+  while (!c.ready.empty()) {
+    const uint32_t entry = c.ready.front();
+    QueuePair* qp = stream_qp(static_cast<uint16_t>(entry & 0xffff));
+    DataOp op{};
+    uint32_t payload = 0;
+    if ((entry & Connection::kResponses) != 0) {
+      if (qp != nullptr && qp->rx.conn == &c && qp->rx.ready) {
+        if (next_response_bytes(*qp, c, op, payload)) return;
+        qp->rx.ready = false;
+      }
+    } else if (qp != nullptr && qp->tx.conn == &c && qp->tx.ready) {
+      if (has_request(now, *qp)) return;
+      qp->tx.ready = false;
+    }
+    c.ready.pop();
+  }
+}
+
+bool Engine::Impl::more_to_send(Time now, Connection& c) {
+  if (!c.rtx.empty() || c.next_control != c.control.end()) return true;
+  prune_ready(now, c);
+  if (!c.ready.empty() || c.next_control != c.control.end()) return true;
   return std::any_of(c.paths.begin(), c.paths.end(), [](const Path& p) { return !p.rtx.empty(); });
 }
 
 // ---- data bursts ------------------------------------------------------------------------------------------------
 
 bool Engine::Impl::build_data_burst(Time now, Connection& c, TxBurst& out) {
-  if (!c.alive() || !more_to_send(c)) return false;
+  if (!c.alive() || !more_to_send(now, c)) return false;
   const uint64_t window = c.window_bytes(config.window_bytes);
   if (c.inflight_bytes != 0 && c.inflight_bytes + c.full_packet() > window) return false;
   Path* p = choose_path(now, c);
@@ -363,7 +373,7 @@ bool Engine::Impl::build_data_burst(Time now, Connection& c, TxBurst& out) {
   if (chosen.empty()) return false;
   total = keep_equal_sizes(c, first);
   const bool stalls = path_room(c, *p) <= chosen.size() || c.inflight_bytes + total + c.full_packet() > window;
-  const bool ask = stalls || !more_to_send(c) || c.tx.end() >= c.cpsn_limit;
+  const bool ask = stalls || !more_to_send(now, c) || c.tx.end() >= c.cpsn_limit;
   for (size_t i = 0; i < chosen.size(); ++i) {
     encode_packet(now, c, *p, chosen[i], ask && i + 1 == chosen.size());
   }

@@ -44,6 +44,7 @@ void TestMemory::set_word(uint64_t addr, uint64_t value) {
 
 void TestMemory::store(uint64_t addr, std::span<const std::byte> data, bool tail) {
   const Placement placement{addr, static_cast<uint32_t>(data.size()), tail};
+  if (intercept && intercept(placement, data)) return;
   if (on_place) on_place(placement, data);
   if (record_placements) placements.push_back(placement);
   placed_bytes += data.size();
@@ -51,6 +52,7 @@ void TestMemory::store(uint64_t addr, std::span<const std::byte> data, bool tail
 }
 
 const std::byte* TestMemory::fetch(uint64_t addr, uint32_t length) {
+  if (on_fetch) on_fetch(addr, length);
   return bytes(addr, length).data();
 }
 

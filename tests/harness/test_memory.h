@@ -42,8 +42,11 @@ class TestMemory : public Memory {
   uint64_t compare_swap(uint64_t addr, uint64_t compare, uint64_t swap) override;
   uint64_t fetch_add(uint64_t addr, uint64_t add) override;
 
-  // Before a placement happens; after an atomic has happened.
+  // True: swallows this placement, as if it had not happened (to plant bugs).
+  std::function<bool(const Placement&, std::span<const std::byte>)> intercept;
+  // Before a placement and a fetch happen; after an atomic has happened.
   std::function<void(const Placement&, std::span<const std::byte>)> on_place;
+  std::function<void(uint64_t addr, uint32_t length)> on_fetch;
   std::function<void(const AtomicExecution&)> on_atomic;
   bool record_placements = false;
   std::vector<Placement> placements;

@@ -82,15 +82,20 @@ std::vector<Wc> World::wait_for(Endpoint& endpoint, CqHandle cq, size_t count, N
   return result;
 }
 
+namespace {
+void connect_one(const Qp& qp, const Qp& peer, const ConnectOptions& options) {
+  MROCE_ASSERT(qp.to_init(options).has_value());
+  MROCE_ASSERT(qp.to_rtr(peer, options).has_value());
+  MROCE_ASSERT(qp.to_rts(options).has_value());
+}
+}  // namespace
+
 void connect(const Qp& a, const Qp& b, const ConnectOptions& options) {
   ConnectOptions reverse = options;
   std::swap(reverse.local_port, reverse.remote_port);
   std::swap(reverse.sq_psn, reverse.rq_psn);
-  for (const auto& [qp, peer, own] : {std::tuple{&a, &b, &options}, std::tuple{&b, &a, &reverse}}) {
-    MROCE_ASSERT(qp->to_init(*own).has_value());
-    MROCE_ASSERT(qp->to_rtr(*peer, *own).has_value());
-    MROCE_ASSERT(qp->to_rts(*own).has_value());
-  }
+  connect_one(a, b, options);
+  connect_one(b, a, reverse);
 }
 
 }  // namespace mroce::test

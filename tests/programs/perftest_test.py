@@ -42,7 +42,8 @@ class PerftestMatrix(Assertions):
                     self.assertGreater(connection["counters"]["retransmissions"], 0)
                 if sent > WRITE_PACKETS:
                     self.assertEqual(len(connection["paths"]), 4)
-                    self.assert_paths_share(connection, 0.1)
+                    # A path that loses more for a while is used less; none may be left out.
+                    self.assert_paths_share(connection, 0.1 if loss_percent <= 1 else 0.05)
 
     def test_everything_passes_without_loss(self):
         self.check(0)

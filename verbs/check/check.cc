@@ -76,7 +76,8 @@ std::vector<uint32_t> interesting_sizes() {
       for (const uint32_t more : {0u, 1u, 2u}) sizes.push_back(payload * packets + more - 1);
     }
   }
-  for (const uint32_t size : {100'003u, 1u << 20, (1u << 20) + 13, (4u << 20) - 1, 4u << 20}) sizes.push_back(size);
+  for (const uint32_t size : {100'003u, 1u << 20, (1u << 20) + 13, (4u << 20) - 1, 4u << 20})
+    sizes.push_back(size);
   return sizes;
 }
 

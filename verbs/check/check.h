@@ -1,8 +1,9 @@
-// What every case of verbs_check is made of: failures, deadlines, the control channel to the other side, patterns.
+// What every case of verbs_check is made of: failures, deadlines, the control channel to the other side,
+// patterns.
 //
-// Two processes run each case, the initiator and the responder, and both run the same function. They agree on what to
-// do by drawing from generators with the same seed, and meet at barriers on the control channel, a socket pair that has
-// nothing to do with verbs.
+// Two processes run each case, the initiator and the responder, and both run the same function. They agree on
+// what to do by drawing from generators with the same seed, and meet at barriers on the control channel, a
+// socket pair that has nothing to do with verbs.
 #pragma once
 
 #include <fmt/format.h>
@@ -26,22 +27,25 @@ class Failure : public std::runtime_error {
 };
 
 // REQUIRE(condition, "format", arguments…): ends the case with a sentence unless the condition holds.
-#define REQUIRE(condition, ...)                                                                             \
-  do {                                                                                                      \
-    if (!(condition)) {                                                                                     \
-      throw ::mroce::check::Failure(fmt::format("{}:{}: {}: {}", ::mroce::check::base_name(__FILE__),       \
-                                                __LINE__, #condition, fmt::format(__VA_ARGS__)));           \
-    }                                                                                                       \
+#define REQUIRE(condition, ...)                                                                       \
+  do {                                                                                                \
+    if (!(condition)) {                                                                               \
+      throw ::mroce::check::Failure(fmt::format("{}:{}: {}: {}", ::mroce::check::base_name(__FILE__), \
+                                                __LINE__, #condition, fmt::format(__VA_ARGS__)));     \
+    }                                                                                                 \
   } while (false)
 
-constexpr std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+constexpr std::string_view base_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
 
 // Nothing in a case may take longer than this: loss makes things slow, but not endless.
 inline constexpr std::chrono::seconds kPatience{60};
 
 class Deadline {
  public:
-  explicit Deadline(std::chrono::nanoseconds after = kPatience) : at_(std::chrono::steady_clock::now() + after) {}
+  explicit Deadline(std::chrono::nanoseconds after = kPatience)
+      : at_(std::chrono::steady_clock::now() + after) {}
   bool passed() const { return std::chrono::steady_clock::now() > at_; }
 
  private:
@@ -82,7 +86,7 @@ class Control {
 struct Side {
   bool initiator;
   Control& control;
-  uint64_t seed;       // the same on both sides
+  uint64_t seed;  // the same on both sides
   uint32_t iterations;
 
   // A generator that both sides have in common, different for each purpose.

@@ -14,7 +14,9 @@ T* made(T* object, const char* what) {
   REQUIRE(object != nullptr, "{}: {}", what, std::strerror(errno));
   return object;
 }
-void done(int error, const char* what) { REQUIRE(error == 0, "{}: {}", what, std::strerror(error)); }
+void done(int error, const char* what) {
+  REQUIRE(error == 0, "{}: {}", what, std::strerror(error));
+}
 
 int destruction_failures = 0;
 
@@ -34,7 +36,9 @@ void destroyed(int error) {
   ++destruction_failures;
   fmt::print(stderr, "an object cannot be destroyed: {}\n", std::strerror(error));
 }
-int failed_destructions() { return destruction_failures; }
+int failed_destructions() {
+  return destruction_failures;
+}
 
 Device::Device() : context(open_first_device()), pd(made(ibv_alloc_pd(context.get()), "ibv_alloc_pd")) {
   REQUIRE(ibv_query_gid(context.get(), 1, 0, &gid) == 0, "no GID");
@@ -147,15 +151,16 @@ ibv_send_wr send_wr(ibv_wr_opcode opcode, uint64_t id, std::span<ibv_sge> sges, 
   return wr;
 }
 
-ibv_send_wr rdma_wr(ibv_wr_opcode opcode, uint64_t id, std::span<ibv_sge> sges, const Remote& remote, uint64_t offset,
-                    unsigned int flags) {
+ibv_send_wr rdma_wr(ibv_wr_opcode opcode, uint64_t id, std::span<ibv_sge> sges, const Remote& remote,
+                    uint64_t offset, unsigned int flags) {
   ibv_send_wr wr = send_wr(opcode, id, sges, flags);
   wr.wr.rdma.remote_addr = remote.address + offset;
   wr.wr.rdma.rkey = remote.rkey;
   return wr;
 }
 
-ibv_send_wr fetch_add_wr(uint64_t id, std::span<ibv_sge> sges, const Remote& remote, uint64_t offset, uint64_t add) {
+ibv_send_wr fetch_add_wr(uint64_t id, std::span<ibv_sge> sges, const Remote& remote, uint64_t offset,
+                         uint64_t add) {
   ibv_send_wr wr = send_wr(IBV_WR_ATOMIC_FETCH_AND_ADD, id, sges);
   wr.wr.atomic.remote_addr = remote.address + offset;
   wr.wr.atomic.rkey = remote.rkey;
@@ -183,7 +188,8 @@ ibv_wc next_completion(ibv_cq* cq, Deadline deadline) {
 
 ibv_wc next_success(ibv_cq* cq) {
   const ibv_wc wc = next_completion(cq);
-  REQUIRE(wc.status == IBV_WC_SUCCESS, "work request {} ended with: {}", wc.wr_id, ibv_wc_status_str(wc.status));
+  REQUIRE(wc.status == IBV_WC_SUCCESS, "work request {} ended with: {}", wc.wr_id,
+          ibv_wc_status_str(wc.status));
   return wc;
 }
 

@@ -64,13 +64,16 @@ struct Remote {
   uint64_t address = 0;
   uint32_t rkey = 0;
 };
-inline Remote remote_of(const Buffer& buffer) { return {buffer.address(), buffer.mr->rkey}; }
+inline Remote remote_of(const Buffer& buffer) {
+  return {buffer.address(), buffer.mr->rkey};
+}
 
 struct QpOptions {
   ibv_cq* send_cq = nullptr;
   ibv_cq* recv_cq = nullptr;
   ibv_srq* srq = nullptr;
-  ibv_qp_cap cap{.max_send_wr = 128, .max_recv_wr = 128, .max_send_sge = 4, .max_recv_sge = 4, .max_inline_data = 128};
+  ibv_qp_cap cap{
+      .max_send_wr = 128, .max_recv_wr = 128, .max_send_sge = 4, .max_recv_sge = 4, .max_inline_data = 128};
   bool signal_all = false;
   unsigned int access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
   uint8_t timeout = 14;  // 67 ms
@@ -111,10 +114,12 @@ class Link {
 };
 
 // Work requests, filled in.
-ibv_send_wr send_wr(ibv_wr_opcode opcode, uint64_t id, std::span<ibv_sge> sges, unsigned int flags = IBV_SEND_SIGNALED);
-ibv_send_wr rdma_wr(ibv_wr_opcode opcode, uint64_t id, std::span<ibv_sge> sges, const Remote& remote, uint64_t offset,
+ibv_send_wr send_wr(ibv_wr_opcode opcode, uint64_t id, std::span<ibv_sge> sges,
                     unsigned int flags = IBV_SEND_SIGNALED);
-ibv_send_wr fetch_add_wr(uint64_t id, std::span<ibv_sge> sges, const Remote& remote, uint64_t offset, uint64_t add);
+ibv_send_wr rdma_wr(ibv_wr_opcode opcode, uint64_t id, std::span<ibv_sge> sges, const Remote& remote,
+                    uint64_t offset, unsigned int flags = IBV_SEND_SIGNALED);
+ibv_send_wr fetch_add_wr(uint64_t id, std::span<ibv_sge> sges, const Remote& remote, uint64_t offset,
+                         uint64_t add);
 ibv_send_wr compare_swap_wr(uint64_t id, std::span<ibv_sge> sges, const Remote& remote, uint64_t offset,
                             uint64_t compare, uint64_t swap);
 

@@ -1,5 +1,5 @@
-// Each operation by itself: all sizes, 1 to 4 SGEs on either side, inline, zero length; every byte checked at both ends,
-// and the bytes around it.
+// Each operation by itself: all sizes, 1 to 4 SGEs on either side, inline, zero length; every byte checked at
+// both ends, and the bytes around it.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -71,8 +71,10 @@ class Operation {
   void require_message(Buffer& buffer, size_t offset, const Message& message) {
     require_pattern(buffer.part(offset, message.size), message.tag, "payload");
     const auto intact = [](uint8_t byte) { return byte == kGuardByte; };
-    REQUIRE(std::ranges::all_of(buffer.part(offset - kGuard, kGuard), intact), "bytes before the message changed");
-    REQUIRE(std::ranges::all_of(buffer.part(offset + message.size, kGuard), intact), "bytes after the message changed");
+    REQUIRE(std::ranges::all_of(buffer.part(offset - kGuard, kGuard), intact),
+            "bytes before the message changed");
+    REQUIRE(std::ranges::all_of(buffer.part(offset + message.size, kGuard), intact),
+            "bytes after the message changed");
   }
 
   // Runs `one` for every size, several times.
@@ -105,7 +107,8 @@ class Operation {
     REQUIRE(wc.qp_num == link_.qp()->qp_num, "queue pair {}", wc.qp_num);
   }
 
-  ibv_wc require_received(uint64_t id, ibv_wc_opcode opcode, uint32_t bytes, unsigned int flags, uint32_t third) {
+  ibv_wc require_received(uint64_t id, ibv_wc_opcode opcode, uint32_t bytes, unsigned int flags,
+                          uint32_t third) {
     const ibv_wc wc = next_success(cq_.get());
     REQUIRE(wc.wr_id == id, "completion of another request");
     REQUIRE(wc.opcode == opcode, "opcode {}", static_cast<int>(wc.opcode));
@@ -128,7 +131,8 @@ class Operation {
         require_sent(message, IBV_WC_SEND);
       } else {
         guard(area_, message.remote_offset, message.size);
-        link_.post_recv(message.tag, split(area_, message.remote_offset, message.size, message.remote_pieces));
+        link_.post_recv(message.tag,
+                        split(area_, message.remote_offset, message.size, message.remote_pieces));
         side_.control.barrier();
         const uint32_t expected = opcode == IBV_WR_SEND_WITH_INV ? victim.mr->rkey : third;
         require_received(message.tag, IBV_WC_RECV, message.size, flags, expected);
@@ -150,7 +154,8 @@ class Operation {
         if (with_imm) link_.post_recv(message.tag, {});
         side_.control.barrier();
         if (with_imm) {
-          require_received(message.tag, IBV_WC_RECV_RDMA_WITH_IMM, message.size, IBV_WC_WITH_IMM, message.immediate);
+          require_received(message.tag, IBV_WC_RECV_RDMA_WITH_IMM, message.size, IBV_WC_WITH_IMM,
+                           message.immediate);
           require_message(area_, message.remote_offset, message);
         }
         side_.control.barrier();
@@ -237,13 +242,29 @@ class Operation {
 
 }  // namespace
 
-void case_send(Side& side) { Operation(side).sends(IBV_WR_SEND, 0); }
-void case_send_imm(Side& side) { Operation(side).sends(IBV_WR_SEND_WITH_IMM, IBV_WC_WITH_IMM); }
-void case_send_inv(Side& side) { Operation(side).sends(IBV_WR_SEND_WITH_INV, IBV_WC_WITH_INV); }
-void case_write(Side& side) { Operation(side).writes(IBV_WR_RDMA_WRITE); }
-void case_write_imm(Side& side) { Operation(side).writes(IBV_WR_RDMA_WRITE_WITH_IMM); }
-void case_read(Side& side) { Operation(side).reads(); }
-void case_compare_swap(Side& side) { Operation(side).compare_swaps(); }
-void case_fetch_add(Side& side) { Operation(side).fetch_adds(); }
+void case_send(Side& side) {
+  Operation(side).sends(IBV_WR_SEND, 0);
+}
+void case_send_imm(Side& side) {
+  Operation(side).sends(IBV_WR_SEND_WITH_IMM, IBV_WC_WITH_IMM);
+}
+void case_send_inv(Side& side) {
+  Operation(side).sends(IBV_WR_SEND_WITH_INV, IBV_WC_WITH_INV);
+}
+void case_write(Side& side) {
+  Operation(side).writes(IBV_WR_RDMA_WRITE);
+}
+void case_write_imm(Side& side) {
+  Operation(side).writes(IBV_WR_RDMA_WRITE_WITH_IMM);
+}
+void case_read(Side& side) {
+  Operation(side).reads();
+}
+void case_compare_swap(Side& side) {
+  Operation(side).compare_swaps();
+}
+void case_fetch_add(Side& side) {
+  Operation(side).fetch_adds();
+}
 
 }  // namespace mroce::check

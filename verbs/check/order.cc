@@ -1,5 +1,5 @@
-// What programs rely on beyond completions: the order in which written bytes become visible to somebody who polls
-// memory, and the order of operations on one queue pair.
+// What programs rely on beyond completions: the order in which written bytes become visible to somebody who
+// polls memory, and the order of operations on one queue pair.
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -38,13 +38,14 @@ struct Pair {
   Remote remote;
 };
 
-// Polls memory that a peer writes. Progress comes from whoever polls a completion queue, or from the library's helper
-// thread: every second round leaves it to the latter.
+// Polls memory that a peer writes. Progress comes from whoever polls a completion queue, or from the
+// library's helper thread: every second round leaves it to the latter.
 template <class T, class Ready>
 void poll_memory(Pair& pair, const uint8_t* at, bool poll_queue, Ready&& ready) {
   const Deadline deadline;
   for (;;) {
-    const T value = std::atomic_ref<T>(*reinterpret_cast<T*>(const_cast<uint8_t*>(at))).load(std::memory_order_acquire);
+    const T value =
+        std::atomic_ref<T>(*reinterpret_cast<T*>(const_cast<uint8_t*>(at))).load(std::memory_order_acquire);
     if (ready(value)) return;
     if (poll_queue) require_empty(pair.cq.get());
     REQUIRE(!deadline.passed(), "nothing was written, or it never became visible");
@@ -52,12 +53,14 @@ void poll_memory(Pair& pair, const uint8_t* at, bool poll_queue, Ready&& ready) 
 }
 
 // Tells the writer that message `round` was checked, and waits for it there.
-void answer(Side& side) { side.control.barrier(); }
+void answer(Side& side) {
+  side.control.barrier();
+}
 
 }  // namespace
 
-// The reader sees the last byte of a message change and takes the rest for granted, as perftest's ib_write_lat and the
-// eager protocol of MPI libraries do.
+// The reader sees the last byte of a message change and takes the rest for granted, as perftest's
+// ib_write_lat and the eager protocol of MPI libraries do.
 void case_last_byte_polling(Side& side) {
   Pair pair(side);
   Rng rng = side.common(3);
@@ -75,7 +78,8 @@ void case_last_byte_polling(Side& side) {
     } else {
       std::memset(pair.area.data(), 0, size);
       side.control.barrier();
-      poll_memory<uint8_t>(pair, pair.area.data() + size - 1, round % 2 == 0, [&](uint8_t v) { return v == last; });
+      poll_memory<uint8_t>(pair, pair.area.data() + size - 1, round % 2 == 0,
+                           [&](uint8_t v) { return v == last; });
       require_pattern(pair.area.part(0, size - 1), tag, "bytes before the last one");
       answer(side);
     }
@@ -99,7 +103,8 @@ void case_data_then_flag(Side& side) {
       answer(side);
     } else {
       side.control.barrier();
-      poll_memory<uint64_t>(pair, pair.area.data() + kFlag, round % 2 == 0, [&](uint64_t v) { return v == round; });
+      poll_memory<uint64_t>(pair, pair.area.data() + kFlag, round % 2 == 0,
+                            [&](uint64_t v) { return v == round; });
       require_pattern(pair.area.part(0, size), tag, "data in front of the flag");
       answer(side);
     }

@@ -1,0 +1,288 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tests/property/oracle.h"
+
+namespace mroce::test {
+
+// ---- who owns which addresses -----------------------------------------------------------------------------------
+
+void Oracle::watch(Endpoint& endpoint) {
+  TestMemory& memory = endpoint.memory();
+  memory.on_place = [this, &endpoint](const Placement& placement, std::span<const std::byte> data) {
+    on_place(endpoint, placement, data);
+  };
+  memory.on_fetch = [this, &endpoint](uint64_t addr, uint32_t length) { on_fetch(endpoint, addr, length); };
+  memory.on_atomic = [this, &endpoint](const AtomicExecution& execution) { on_atomic(endpoint, execution); };
+}
+
+void Oracle::add_link(Link& link) {
+  for (Flow& flow : link.flow) {
+    Area area;
+    area.end = flow.region.addr + flow.region.length;
+    area.flow = &flow;
+    areas_[flow.responder->endpoint->index()][flow.region.addr] = area;
+    const auto bytes = flow.responder->endpoint->memory().bytes(flow.region.addr, flow.region.length);
+    flow.initial.assign(bytes.begin(), bytes.end());
+    for (size_t i = 0; i < flow.ops.size(); ++i) {
+      if (flow.ops[i].is_atomic()) atomics_[flow.ops[i].operand] = {&flow, i};
+    }
+  }
+}
+
+void Oracle::add_pool(ReceivePool& pool) {
+  Area area;
+  area.end = pool.memory.addr + pool.memory.length;
+  area.kind = Area::Kind::kReceive;
+  area.pool = &pool;
+  areas_[pool.endpoint->index()][pool.memory.addr] = area;
+}
+
+void Oracle::add_words(Endpoint& endpoint, const Mr& words) {
+  Area area;
+  area.end = words.addr + words.length;
+  area.kind = Area::Kind::kWords;
+  areas_[endpoint.index()][words.addr] = area;
+  for (uint32_t at = 0; at < words.length; at += 8) words_[{endpoint.index(), words.addr + at}] = 0;
+}
+
+void Oracle::remove_link(Link& link) {
+  for (Flow& flow : link.flow) {
+    check_final_memory(flow);
+    areas_[flow.responder->endpoint->index()].erase(flow.region.addr);
+    for (Op& op : flow.ops) {
+      if (op.is_atomic()) atomics_.erase(op.operand);
+    }
+  }
+  for (Side& side : link.side) {
+    if (side.own_receives) areas_[side.endpoint->index()].erase(side.own_receives->memory.addr);
+  }
+}
+
+Oracle::Area* Oracle::area_of(uint32_t endpoint, uint64_t addr, uint64_t length) {
+  Areas& areas = areas_[endpoint];
+  auto it = areas.upper_bound(addr);
+  if (it == areas.begin()) return nullptr;
+  --it;
+  return addr + length <= it->second.end ? &it->second : nullptr;
+}
+
+// ---- placements -------------------------------------------------------------------------------------------------
+
+bool Oracle::may_place(const Side& side, std::string_view what) {
+  if (!side.alive) {
+    report("stale", fmt::format("{} for a queue pair that is destroyed", what));
+    return false;
+  }
+  const QpState state = side.qp.state();
+  if (state == QpState::kErr || state == QpState::kReset || state == QpState::kInit) {
+    report("stale", fmt::format("{} for a queue pair that cannot receive", what));
+    return false;
+  }
+  return true;
+}
+
+void Oracle::on_place(Endpoint& endpoint, const Placement& placement, std::span<const std::byte> data) {
+  if (placement.length == 0) return;
+  Area* area = area_of(endpoint.index(), placement.addr, placement.length);
+  if (area == nullptr) {
+    report("stale", fmt::format("{} bytes were placed at {:#x} of {}, where nobody waits for any", placement.length,
+                                placement.addr, endpoint.name()));
+    return;
+  }
+  switch (area->kind) {
+    case Area::Kind::kRegion:
+      place_in_region(*area->flow, placement, data);
+      return;
+    case Area::Kind::kReceive: {
+      const uint64_t slot = (placement.addr - area->pool->memory.addr) / std::max(1u, area->pool->bytes_each);
+      const auto& waiting = area->pool->outstanding;
+      if (std::none_of(waiting.begin(), waiting.end(), [&](const Receive& r) { return r.slot == slot; })) {
+        report("stale", fmt::format("a SEND was placed in slot {} of a receive that is not posted", slot));
+      }
+      return;
+    }
+    case Area::Kind::kOperation:
+      if (!area->op->reads()) {
+        report("stale", fmt::format("the source of a work request was written: {}", describe(*area->flow, *area->op)));
+      } else {
+        may_place(*area->flow->requester, "a response");
+      }
+      area->op->landed_bytes += placement.length;
+      if (area->op->landed_bytes > area->op->length) {
+        report("placed_twice", fmt::format("more bytes than asked for: {}", describe(*area->flow, *area->op)));
+      }
+      return;
+    case Area::Kind::kWords:
+      report("stale", fmt::format("bytes were placed over the words for atomics of {}", endpoint.name()));
+      return;
+  }
+}
+
+void Oracle::place_in_region(Flow& flow, const Placement& placement, std::span<const std::byte> data) {
+  if (!may_place(*flow.responder, "a WRITE")) return;
+  if (flow.mtu == 0) {
+    const auto connection = flow.responder->endpoint->connection_to(*flow.requester->endpoint);
+    if (connection) flow.mtu = connection->payload_mtu;
+  }
+  for (size_t i = flow.next_end; i < flow.next_post; ++i) {
+    if (try_place(flow, flow.ops[i], placement, data)) return;
+  }
+  std::string text = fmt::format("{} bytes at {:#x} belong to no work request that is under way, or came twice",
+                                 placement.length, placement.addr);
+  for (const Op& op : flow.ops) {
+    if (op.is_write() && placement.addr >= op.remote && placement.addr + placement.length <= op.remote + op.length &&
+        is_pattern(data, op.pattern, placement.addr - op.remote)) {
+      text += "; they look like " + describe(flow, op);
+    }
+  }
+  report("stale", text);
+}
+
+bool Oracle::try_place(Flow& flow, Op& op, const Placement& placement, std::span<const std::byte> data) {
+  if (!op.posted || !op.is_write() || op.flaw != Flaw::kNone || op.length == 0) return false;
+  if (placement.addr < op.remote || placement.addr + placement.length > op.remote + op.length) return false;
+  const uint64_t offset = placement.addr - op.remote;
+  if (flow.mtu == 0 || offset % flow.mtu != 0) return false;
+  if (placement.length != std::min<uint64_t>(flow.mtu, op.length - offset)) return false;
+  const size_t packet = offset / flow.mtu;
+  if (op.placed.empty()) op.placed.resize((op.length + flow.mtu - 1) / flow.mtu);
+  if (op.placed[packet] || !is_pattern(data, op.pattern, offset)) return false;
+  op.placed[packet] = true;
+  op.placed_bytes += placement.length;
+  const bool last = offset + placement.length == op.length;
+  if (last != placement.tail) report("tail_order", fmt::format("wrong call for a tail: {}", describe(flow, op)));
+  if (last && tail_hold_) check_tail(flow, op);
+  return true;
+}
+
+bool Oracle::all_before_is_placed(const Flow& flow, const Op& op) const {
+  for (const Op& earlier : flow.ops) {
+    if (&earlier == &op) return true;
+    if (earlier.end == Op::End::kSuccess) continue;
+    if (earlier.is_write() && earlier.placed_bytes != earlier.length) return false;
+    if (earlier.is_atomic() && earlier.executions == 0) return false;
+    if (earlier.flaw != Flaw::kNone && earlier.flaw != Flaw::kLocalKey) return false;
+  }
+  return true;
+}
+
+void Oracle::check_tail(Flow& flow, const Op& op) {
+  if (op.placed_bytes != op.length) {
+    report("tail_order", fmt::format("the tail came before the rest of its message: {}", describe(flow, op)));
+  }
+  if (!all_before_is_placed(flow, op)) {
+    report("tail_order", fmt::format("the tail came before earlier messages: {}", describe(flow, op)));
+  }
+}
+
+void Oracle::on_fetch(Endpoint& endpoint, uint64_t addr, uint32_t length) {
+  if (length == 0) return;
+  const Area* area = area_of(endpoint.index(), addr, length);
+  if (area == nullptr || area->kind == Area::Kind::kReceive) {
+    report("stale", fmt::format("{} bytes were read at {:#x} of {}, which nobody offers", length, addr, endpoint.name()));
+  } else if (area->kind == Area::Kind::kOperation && area->op->reads()) {
+    report("stale", fmt::format("the target of a READ was read: {}", describe(*area->flow, *area->op)));
+  }
+}
+
+void Oracle::on_atomic(Endpoint& endpoint, const AtomicExecution& execution) {
+  const auto word = words_.find({endpoint.index(), execution.addr});
+  const auto owner = atomics_.find(execution.operand);
+  if (word == words_.end() || owner == atomics_.end()) {
+    report("atomic", fmt::format("an unknown atomic happened at {:#x}", execution.addr));
+    return;
+  }
+  Flow& flow = *owner->second.flow;
+  Op& op = flow.ops[owner->second.index];
+  if (execution.original != word->second) {
+    report("atomic", fmt::format("found {:#x} where the history says {:#x}: {}", execution.original, word->second,
+                                 describe(flow, op)));
+  }
+  word->second = endpoint.memory().word(execution.addr);
+  may_place(*flow.responder, "an atomic");
+  const bool matches = op.posted && op.remote == execution.addr && op.compare == execution.compare &&
+                       execution.is_swap == (op.opcode == Opcode::kCompareSwap) &&
+                       (op.flaw == Flaw::kNone || op.flaw == Flaw::kLocalKey);
+  if (!matches) report("atomic", fmt::format("nobody asked for this: {}", describe(flow, op)));
+  if (++op.executions > 1) report("atomic_twice", describe(flow, op));
+  if (!all_before_is_placed(flow, op)) {
+    report("order", fmt::format("an atomic overtook earlier messages: {}", describe(flow, op)));
+  }
+  for (size_t i = owner->second.index + 1; i < flow.next_post; ++i) {
+    if (flow.ops[i].executions != 0) report("order", fmt::format("a later atomic came first: {}", describe(flow, op)));
+  }
+  op.original = execution.original;
+}
+
+// ---- contents of a region ---------------------------------------------------------------------------------------
+
+// Is it certain that `later` put its byte at `addr` after `earlier` did?
+bool Oracle::replaced(const Flow& flow, const Op& earlier, const Op& later, uint64_t addr) const {
+  if (addr < later.remote || addr >= later.remote + later.length) return false;
+  if (earlier.end == Op::End::kSuccess && earlier.ended_tick < later.posted_tick) return true;
+  if (!tail_hold_ || flow.mtu == 0) return false;
+  const uint64_t tail = (later.length - 1) / flow.mtu * flow.mtu;  // where the last packet begins
+  return addr - later.remote >= tail;
+}
+
+// WRITEs that may have put something at a range when `reader` (none: the final state) sees it, in posting order.
+std::vector<const Op*> Oracle::candidates(const Flow& flow, uint64_t addr, uint64_t length, const Op* reader) const {
+  std::vector<const Op*> result;
+  bool behind_reader = false;
+  for (const Op& op : flow.ops) {
+    if (&op == reader) {
+      behind_reader = true;
+      continue;
+    }
+    if (!op.posted || (behind_reader && (op.flags & send_flag::kFence) != 0)) break;
+    if (!op.is_write() || op.flaw != Flaw::kNone || op.length == 0) continue;
+    if (op.remote < addr + length && addr < op.remote + op.length) result.push_back(&op);
+  }
+  return result;
+}
+
+void Oracle::check_region(const Flow& flow, std::span<const std::byte> bytes, uint64_t addr, const Op* reader) {
+  const std::vector<const Op*> writes = candidates(flow, addr, bytes.size(), reader);
+  // Those before the reader are certainly done when it sees the region; in the final state, those that succeeded.
+  const auto is_done = [&](const Op& op) { return reader != nullptr ? &op < reader : op.end == Op::End::kSuccess; };
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const uint64_t at = addr + i;
+    bool fine = false;
+    bool replaces_initial = false;
+    for (size_t k = writes.size(); k-- > 0 && !fine;) {
+      const Op& op = *writes[k];
+      if (at < op.remote || at >= op.remote + op.length) continue;
+      replaces_initial = replaces_initial || is_done(op);
+      if (bytes[i] != pattern_byte(op.pattern, at - op.remote)) continue;
+      fine = std::none_of(writes.begin() + static_cast<int64_t>(k) + 1, writes.end(), [&](const Op* later) {
+        return is_done(*later) && replaced(flow, op, *later, at);
+      });
+    }
+    if (!fine && !replaces_initial) fine = bytes[i] == flow.initial[at - flow.region.addr];
+    if (fine) continue;
+    report("contents", fmt::format("byte {} of the region at {:#x} is {:#x}, which no allowed WRITE put there{}",
+                                   at - flow.region.addr, flow.region.addr, static_cast<int>(bytes[i]),
+                                   reader != nullptr ? "; seen by " + describe(flow, *reader) : ""));
+    return;
+  }
+}
+
+void Oracle::check_final_memory(Flow& flow) {
+  const auto bytes = flow.responder->endpoint->memory().bytes(flow.region.addr, flow.region.length);
+  check_region(flow, bytes, flow.region.addr, nullptr);
+}
+
+void Oracle::check_read(Flow& flow, const Op& op) {
+  std::vector<std::byte> bytes;
+  TestMemory& memory = flow.requester->endpoint->memory();
+  for (const Sge& sge : op.sges) {
+    const auto part = memory.bytes(sge.addr, sge.length);
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  }
+  check_region(flow, bytes, op.remote, &op);
+}
+
+}  // namespace mroce::test

@@ -1,0 +1,109 @@
+// Run: one random run. Builds a world from RunOptions, lets applications post, poll, destroy and make anew under faults,
+// then lets the faults end and checks that everything ends, too; at last that an idle world is idle.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/harness/world.h"
+#include "tests/property/options.h"
+#include "tests/property/oracle.h"
+#include "tests/property/plant.h"
+#include "tests/property/range_allocator.h"
+
+namespace mroce::test {
+
+struct RunResult {
+  std::vector<Violation> violations;
+  uint64_t hash = 0;  // of all datagrams and completions
+  uint64_t operations = 0;
+  uint64_t completions = 0;
+  uint64_t datagrams = 0;
+  Nanos virtual_time{0};
+};
+
+class Run {
+ public:
+  explicit Run(const RunOptions& options, Plant* plant = nullptr);
+  RunResult go();
+
+ private:
+  struct Cq {
+    Endpoint* endpoint = nullptr;
+    CqHandle handle;
+    uint64_t user = 0;
+    bool armed = false;
+  };
+  struct Host {  // one endpoint and what its application has
+    Endpoint* endpoint = nullptr;
+    Mr arena;
+    RangeAllocator free;
+    Mr words;
+    Mr no_rights;
+    std::unique_ptr<ReceivePool> shared;
+    std::map<uint32_t, Side*> by_qpn;
+    CqHandle shared_cq;
+  };
+
+  // script.cc: what is to be done
+  void write_script(Flow& flow, bool flawed);
+  Op random_op(Flow& flow);
+  void shape(Flow& flow, Op& op);
+  void make_flawed(Flow& flow, Op& op);
+  void place_target(Flow& flow, Op& op);
+  uint32_t random_length(uint32_t most);
+  bool prepare(Flow& flow, Op& op);  // gives it buffers; false: none free
+  std::vector<Sge> split(uint64_t addr, uint32_t bytes, uint32_t lkey, uint32_t most);
+
+  // setup
+  void add_host();
+  Link& add_link(Host& a, Host& b);
+  Link& reuse_link(Link& old);
+  void begin_link(Link& link, Host& a, Host& b);
+  void make_side(Side& side, Link& link, Host& host);
+  std::unique_ptr<ReceivePool> make_pool(Host& host, SrqHandle srq);
+  void schedule_faults();
+  CqHandle make_cq(Host& host);
+
+  // acting
+  void act();
+  void post_some(Side& side);
+  bool wants_to_post(const Side& side) const;
+  void post_receives(ReceivePool& pool, Side* side, uint32_t most);
+  void disturb(Link& link);
+  void retire(Link& link);
+  void poll(bool everything);
+  void take(Cq& cq);
+  void take_events(Host& host);
+  bool finished(const Link& link) const;
+  bool all_finished() const;
+  bool all_posted() const;
+
+  // the end
+  void final_round();
+  void check_idle();
+  void check_counters();
+  void say_goodbye();
+  Host& host_of(const Side& side) { return *hosts_[side.endpoint->index()]; }
+
+  RunOptions o_;
+  Rng rng_;
+  World world_;
+  Oracle oracle_;
+  Plant* plant_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::vector<std::unique_ptr<Link>> links_;  // dead ones included
+  std::vector<std::unique_ptr<Cq>> cqs_;
+  uint64_t next_id_ = 1;
+  uint64_t bytes_left_ = 0;
+  uint64_t completion_hash_ = 0xcbf29ce484222325ULL;
+  RunResult result_;
+  bool calm_ = false;
+  bool final_ = false;
+  bool disturbed_any_ = false;
+  uint32_t remakes_left_ = 0;
+};
+
+}  // namespace mroce::test
