@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <memory>
 
+#include "cli/perftest.h"
+#include "cli/process_pair.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 
@@ -19,11 +22,25 @@ constexpr const char* kFooter = R"(Examples:
   mroce demo --short
   mroce demo --json > demo.json)";
 
-constexpr const char* kNext = R"(Try next:
-  ./mroce run --loss 1 --stats -- ibv_rc_pingpong -g 1          (and a second one with 127.0.0.1 at the end)
-  ./mroce info                                                  devices, settings, what this machine can do
-  ./mroce bench endpoint                                        goodput, latency, processor time, next to TCP
-)";
+std::string next_steps() {
+  const auto place = perftest_place();
+  const std::string index = place ? std::to_string(place->gid_index) : "0";
+  return fmt::format(
+      "Try next:\n"
+      "  ./mroce run --loss 1 --stats -- ibv_rc_pingpong -g {0} & ./mroce run --loss 1 -- ibv_rc_pingpong -g "
+      "{0} 127.0.0.1\n"
+      "  ./mroce info              devices, settings, and what this machine can do\n"
+      "  ./mroce bench endpoint    goodput, latency, processor time, next to TCP\n",
+      index);
+}
+
+// A note when others use the cores as well; empty otherwise.
+std::string load_note() {
+  double load = 0;
+  const size_t cores = usable_cores().size();
+  if (::getloadavg(&load, 1) != 1 || load < 0.5 * static_cast<double>(cores)) return "";
+  return fmt::format("This machine is busy (load {:.1f} on {} cores): figures will vary.\n\n", load, cores);
+}
 
 struct Part {
   const char* name;
@@ -57,7 +74,7 @@ int run_demo(const DemoOptions& options) {
   } else {
     for (const std::string& one : findings)
       fmt::print("{} {}\n", styled(STDOUT_FILENO, Style::kBad, "Not as it should be:"), one);
-    fmt::print("{}", kNext);
+    fmt::print("{}", next_steps());
   }
   return findings.empty() ? kFine : kFindings;
 }

@@ -51,11 +51,12 @@ std::vector<double> rates(const std::vector<Sample>& samples, double from, doubl
   return values;
 }
 
+// From the failure to the end of the first good interval, of those that lie in the dark time as a whole.
 std::optional<double> time_back(const std::vector<Sample>& samples, const Plan& plan, double wanted) {
   size_t in_a_row = 0;
   double since = 0;
   for (const Sample& sample : samples) {
-    if (sample.at_s <= plan.down || sample.at_s > plan.up) continue;
+    if (sample.at_s < plan.down + kInterval || sample.at_s > plan.up) continue;
     if (sample.gbps < wanted) {
       in_a_row = 0;
       continue;

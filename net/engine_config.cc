@@ -9,6 +9,7 @@
 
 #include "core/base/rng.h"
 #include "net/setting_rules.h"
+#include "net/sockets.h"
 
 namespace mroce::net {
 namespace {
@@ -61,6 +62,12 @@ EngineConfig engine_config(const Settings& settings, const EngineSurroundings& s
     port.up = address.up;  // rates stay unknown: loopback has none and virtual links report invented ones
     config.ports.push_back(port);
   }
+  // The route decides, not the interface of the address: a host reaches its own addresses through loopback.
+  config.link_mtu_to = [addresses = surroundings.addresses](uint32_t port, const Gid& remote) {
+    const LocalAddress& local = addresses[port];
+    const uint32_t mtu = path_mtu(local.gid, remote, local.ifindex);
+    return mtu != 0 ? mtu : local.link_mtu;
+  };
   return config;
 }
 

@@ -200,7 +200,8 @@ void Engine::Impl::lose(Time, Connection& c, Path& p, uint64_t pseq) {
   TxPacket& packet = c.tx[s.cpsn];
   if (packet.state != TxPacket::State::kFlying || packet.path != p.id || packet.pseq != pseq) return;
   packet.state = TxPacket::State::kWaiting;
-  (p.usable() ? p.rtx : c.rtx).push(s.cpsn);
+  // Here again if the path is well, else on any.
+  (p.usable() && p.state == PathState::kActive ? p.rtx : c.rtx).push(s.cpsn);
   want_tx(c);
 }
 
@@ -280,6 +281,7 @@ void Engine::Impl::on_pto(Time now, Connection& c) {
   if (c.pto_count < 16) ++c.pto_count;
   c.pto_from = now;
   c.tlp_wanted = true;
+  for (Path& p : c.paths) share_retransmissions(c, p);
   if (c.pto_count >= 2) {
     for (Path& p : c.paths) {
       bool any = false;

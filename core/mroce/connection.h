@@ -117,6 +117,7 @@ struct Connection {
   Time last_sent{};
   Time oldest_unanswered = kNever;  // when we began to wait for an answer, for the silence limit
   bool limits_probe_wanted = false;
+  Time asked_at{};              // the last limits probe or keepalive
   Time limits_probe_at = kNever;
   Nanos limits_probe_interval{0};
 

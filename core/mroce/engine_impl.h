@@ -265,6 +265,7 @@ struct Engine::Impl {
   void fail_path(Time now, Connection& c, Path& p);
   void recover_path(Time now, Connection& c, Path& p);
   void drain_path(Time now, Connection& c, Path& p);
+  void share_retransmissions(Connection& c, Path& p);
   void on_silent_expiry(Time now, Connection& c, Path& p);
   bool build_probe(Time now, Connection& c, Path& p, TxBurst& out);
   void on_probe(Time now, Connection& c, const wire::Common& header, const wire::Probe& probe);

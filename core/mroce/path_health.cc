@@ -30,11 +30,16 @@ void Engine::Impl::drain_path(Time now, Connection& c, Path& p) {
   for (uint64_t pseq = p.sent.begin(); pseq != p.sent.end(); ++pseq) {
     if (p.sent[pseq].state == SentPacket::State::kFlying) lose(now, c, p, pseq);
   }
+  share_retransmissions(c, p);
+  if (c.inflight_bytes == 0) c.pto_from = kNever;
+}
+
+// Lets any path take what waits to go out again on this one.
+void Engine::Impl::share_retransmissions(Connection& c, Path& p) {
   while (!p.rtx.empty()) {
     c.rtx.push(p.rtx.front());
     p.rtx.pop();
   }
-  if (c.inflight_bytes == 0) c.pto_from = kNever;
 }
 
 void Engine::Impl::fail_path(Time now, Connection& c, Path& p) {
@@ -83,16 +88,13 @@ void Engine::Impl::on_silent_expiry(Time now, Connection& c, Path& p) {
   if (p.sent_since_ack == 0) return;  // something on it was acknowledged since
   if (p.state == PathState::kActive && p.silent_expiries >= 1 && p.sent_since_ack >= kSilentPackets) {
     set_path_state(now, c, p, PathState::kSuspect);
+    share_retransmissions(c, p);
     p.silent_expiries = 1;
     return;
   }
   if (p.state != PathState::kSuspect || p.silent_expiries < kSilentExpiries) return;
-  // Never fail more than half of what works: that would be our own deafness.
-  size_t usable = 0;
-  for (const Path& other : c.paths) usable += other.usable() ? 1u : 0u;
-  if (usable * 2 > c.paths.size() || usable > 1) {
-    if (usable > 1) fail_path(now, c, p);
-  }
+  const bool alone = std::none_of(c.paths.begin(), c.paths.end(), [&](const Path& o) { return &o != &p && o.usable(); });
+  if (!alone) fail_path(now, c, p);
 }
 
 bool Engine::Impl::build_probe(Time now, Connection& c, Path& p, TxBurst& out) {

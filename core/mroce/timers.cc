@@ -12,6 +12,7 @@ using State = Connection::State;
 namespace {
 constexpr Nanos kMinTry = millis(125);  // floor of one try of a QP's timeout at software speed
 constexpr Nanos kLimitsProbeMax = millis(100);
+constexpr Nanos kAskAgain = millis(500);  // a keepalive without an answer is repeated
 }  // namespace
 
 // IBTA 9.7.6.1.3: a try may take up to four times the nominal timeout; retry_cnt tries follow the first.
@@ -46,6 +47,7 @@ Time Engine::Impl::deadline(const Connection& c) const {
   }
   if (c.oldest_unanswered != kNever) {
     at = std::min(at, std::max(c.oldest_unanswered, c.last_heard) + config.silence_limit);
+    if (c.inflight_bytes == 0) at = std::min(at, c.asked_at + kAskAgain);
   }
   return std::min(at, std::max(c.last_heard, c.last_sent) + config.keepalive);
 }
@@ -129,6 +131,9 @@ void Engine::Impl::fire(Time now, Connection& c) {
     on_pto(now, c);
   }
   if (now >= c.limits_probe_at) probe_limits(now, c);
+  if (c.oldest_unanswered != kNever && c.inflight_bytes == 0 && now >= c.asked_at + kAskAgain) {
+    c.limits_probe_wanted = true;
+  }
   if (now >= std::max(c.last_heard, c.last_sent) + config.keepalive) {
     c.limits_probe_wanted = true;
     c.last_sent = now;

@@ -181,6 +181,7 @@ bool Engine::Impl::build_control(Time now, Connection& c, TxBurst& out) {
 // Asks for all limits again: ours may be old because the ACKs that carried them were lost. Doubles as keepalive.
 bool Engine::Impl::build_limits_probe(Time now, Connection& c, TxBurst& out) {
   c.limits_probe_wanted = false;
+  c.asked_at = now;
   wire::Probe probe;
   probe.token = rng.next();
   for (const auto& [key, qp] : qps) {

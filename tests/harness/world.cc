@@ -82,13 +82,11 @@ std::vector<Wc> World::wait_for(Endpoint& endpoint, CqHandle cq, size_t count, N
   return result;
 }
 
-namespace {
 void connect_one(const Qp& qp, const Qp& peer, const ConnectOptions& options) {
   MROCE_ASSERT(qp.to_init(options).has_value());
   MROCE_ASSERT(qp.to_rtr(peer, options).has_value());
   MROCE_ASSERT(qp.to_rts(options).has_value());
 }
-}  // namespace
 
 void connect(const Qp& a, const Qp& b, const ConnectOptions& options) {
   ConnectOptions reverse = options;

@@ -65,5 +65,7 @@ class World {
 
 // Takes both queue pairs to RTS, each with the other as its peer. Every step must succeed.
 void connect(const Qp& a, const Qp& b, const ConnectOptions& options = {});
+// The same for one of them; its peer need not be ready.
+void connect_one(const Qp& qp, const Qp& peer, const ConnectOptions& options = {});
 
 }  // namespace mroce::test

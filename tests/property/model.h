@@ -1,8 +1,8 @@
-// What a random run is made of, as the oracle sees it: links (two queue pairs that are each other's peers), their flows
-// (the work requests of one direction in posting order) and pools of posted receives.
+// What a random run is made of, as the oracle sees it: links (two queue pairs that are each other's peers),
+// their flows (the work requests of one direction in posting order) and pools of posted receives.
 //
-// A flow writes into a region of its own, so that for every byte there it is known which work requests may have put it
-// there. Contents come from a pattern that each work request has for itself.
+// A flow writes into a region of its own, so that for every byte there it is known which work requests may
+// have put it there. Contents come from a pattern that each work request has for itself.
 #pragma once
 
 #include <array>
@@ -18,7 +18,15 @@
 namespace mroce::test {
 
 // What is wrong with a work request, so that it must fail.
-enum class Flaw : uint8_t { kNone, kUnknownKey, kOutOfBounds, kNoRight, kMisaligned, kShortReceive, kLocalKey };
+enum class Flaw : uint8_t {
+  kNone,
+  kUnknownKey,
+  kOutOfBounds,
+  kNoRight,
+  kMisaligned,
+  kShortReceive,
+  kLocalKey
+};
 std::string_view name_of(Flaw flaw);
 std::string_view name_of(Opcode opcode);
 
@@ -32,9 +40,9 @@ struct Op {
   uint64_t remote = 0;
   uint32_t rkey = 0;
   uint32_t imm = 0;
-  uint64_t operand = 0;   // atomics: what is added or stored; unique in the run
+  uint64_t operand = 0;  // atomics: what is added or stored; unique in the run
   uint64_t compare = 0;
-  uint64_t local = 0;     // its bytes in the requester's arena, spread over SGEs
+  uint64_t local = 0;  // its bytes in the requester's arena, spread over SGEs
   uint32_t local_bytes = 0;
   std::vector<Sge> sges;
 
@@ -43,7 +51,7 @@ struct Op {
   End end = End::kOpen;
   uint64_t posted_tick = 0;
   uint64_t ended_tick = UINT64_MAX;
-  std::vector<bool> placed;   // WRITE: by packet
+  std::vector<bool> placed;  // WRITE: by packet
   uint32_t placed_bytes = 0;
   uint32_t landed_bytes = 0;  // READ, atomics: in the requester's memory
   uint32_t executions = 0;    // atomics
@@ -52,7 +60,9 @@ struct Op {
   bool is_write() const { return opcode == Opcode::kWrite || opcode == Opcode::kWriteImm; }
   bool is_atomic() const { return opcode == Opcode::kCompareSwap || opcode == Opcode::kFetchAdd; }
   bool reads() const { return opcode == Opcode::kRead || is_atomic(); }
-  bool is_send() const { return opcode == Opcode::kSend || opcode == Opcode::kSendImm || opcode == Opcode::kSendInv; }
+  bool is_send() const {
+    return opcode == Opcode::kSend || opcode == Opcode::kSendImm || opcode == Opcode::kSendInv;
+  }
   bool consumes_receive() const { return is_send() || opcode == Opcode::kWriteImm; }
   bool is_inline() const { return (flags & send_flag::kInline) != 0; }
   bool signaled() const { return (flags & send_flag::kSignaled) != 0; }
@@ -68,13 +78,13 @@ struct Receive {
 // The receives of one queue pair or of one SRQ.
 struct ReceivePool {
   Endpoint* endpoint = nullptr;
-  SrqHandle srq;            // none: of a queue pair
+  SrqHandle srq;  // none: of a queue pair
   uint32_t capacity = 0;
   uint32_t bytes_each = 0;
-  Mr memory;                // capacity x bytes_each, one slot for each
+  Mr memory;  // capacity x bytes_each, one slot for each
   std::deque<Receive> outstanding;
   std::vector<uint32_t> free_slots;
-  bool disturbed = false;   // a stream with a receive of this pool ended early: partial contents may remain
+  bool disturbed = false;  // a stream with a receive of this pool ended early: partial contents may remain
 };
 
 struct Side;
@@ -83,14 +93,14 @@ struct Flow {
   Side* requester = nullptr;
   Side* responder = nullptr;
   std::vector<Op> ops;
-  size_t main_ops = 0;       // the rest is for the end of the run
+  size_t main_ops = 0;  // the rest is for the end of the run
   size_t next_post = 0;
-  size_t next_end = 0;       // the first that has not ended
-  size_t next_receive = 0;   // no message before this one waits for its receive to complete
-  bool failed = false;       // a completion with an error was seen
-  Mr region;                 // at the responder
+  size_t next_end = 0;      // the first that has not ended
+  size_t next_receive = 0;  // no message before this one waits for its receive to complete
+  bool failed = false;      // a completion with an error was seen
+  Mr region;                // at the responder
   std::vector<std::byte> initial;
-  uint32_t mtu = 0;          // of its connection; 0: not seen yet
+  uint32_t mtu = 0;  // of its connection; 0: not seen yet
 
   bool has_flaw_posted() const;
   size_t first_flaw() const;  // index of the first posted one; ops.size() if there is none
@@ -106,14 +116,14 @@ struct Side {
   Flow* in = nullptr;
   ReceivePool* receives = nullptr;
   std::unique_ptr<ReceivePool> own_receives;
-  bool alive = true;           // not destroyed
+  bool alive = true;  // not destroyed
   bool events = false;
 };
 
 struct Link {
   std::array<Side, 2> side;
   std::array<Flow, 2> flow;
-  bool disturbed = false;   // one of its queue pairs was destroyed, reset or put into ERR by the application
+  bool disturbed = false;  // one of its queue pairs was destroyed, reset or put into ERR by the application
   bool alive() const { return side[0].alive || side[1].alive; }
   bool flawed() const { return flow[0].has_flaw_posted() || flow[1].has_flaw_posted(); }
 };

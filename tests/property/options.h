@@ -49,10 +49,10 @@ struct RunOptions {
 
   // Network
   Faults faults;
-  uint32_t path_outages = 0;     // times that one path is silent
-  uint32_t blackouts = 0;        // times that everything is silent
-  uint32_t cut_links = 0;        // times that a port loses its link, with link events
-  uint32_t freezes = 0;          // times that an endpoint does not get the CPU
+  uint32_t path_outages = 0;  // times that one path is silent
+  uint32_t blackouts = 0;     // times that everything is silent
+  uint32_t cut_links = 0;     // times that a port loses its link, with link events
+  uint32_t freezes = 0;       // times that an endpoint does not get the CPU
   Nanos longest_outage{0};
   bool coalesce = true;
 };
@@ -60,8 +60,9 @@ struct RunOptions {
 RunOptions draw_options(uint64_t seed);
 std::string describe(const RunOptions& options);
 
-// An engine seed whose first connection begins its numbers (first CPSN or first PSEQ) less than `distance` before 2^32.
-// It follows the order in which an Engine draws; near_wrap_seeds_work in property_test.cc checks that it still does.
+// An engine seed whose first connection begins its numbers (first CPSN or first PSEQ) less than `distance`
+// before 2^32. It follows the order in which an Engine draws; near_wrap_seeds_work in property_test.cc checks
+// that it still does.
 uint64_t seed_near_wrap(Rng& rng, uint32_t distance);
 
 }  // namespace mroce::test

@@ -1,15 +1,15 @@
-// Oracle: the reference model of a random run. It is told what the application posts, sees every access of the engines to
-// memory and every completion, and says what must not have happened.
+// Oracle: the reference model of a random run. It is told what the application posts, sees every access of
+// the engines to memory and every completion, and says what must not have happened.
 //
-// Memory (oracle_memory.cc): a placement must belong to a work request that is posted and not yet ended, carry its bytes,
-// and come once; a tail (last packet of a WRITE) comes only when all else of its message and of all earlier messages of its
-// flow is placed; nothing is read from or written to buffers that were given back. Atomics happen once, in posting order,
-// behind everything before them, and see the value that the previous one left.
-// Completions (oracle_completions.cc): one for each signaled work request, in order, with the right fields; a success
-// implies that the bytes are where they belong; after a failure everything else is flushed; receives complete in the order
-// of the messages, with their bytes, behind everything before them.
-// READ and final contents: each byte must come from a WRITE that no later one has certainly replaced: one that was posted
-// after the completion of the earlier, or whose tail covers the byte.
+// Memory (oracle_memory.cc): a placement must belong to a work request that is posted and not yet ended,
+// carry its bytes, and come once; a tail (last packet of a WRITE) comes only when all else of its message and
+// of all earlier messages of its flow is placed; nothing is read from or written to buffers that were given
+// back. Atomics happen once, in posting order, behind everything before them, and see the value that the
+// previous one left. Completions (oracle_completions.cc): one for each signaled work request, in order, with
+// the right fields; a success implies that the bytes are where they belong; after a failure everything else
+// is flushed; receives complete in the order of the messages, with their bytes, behind everything before
+// them. READ and final contents: each byte must come from a WRITE that no later one has certainly replaced:
+// one that was posted after the completion of the earlier, or whose tail covers the byte.
 #pragma once
 
 #include <map>
@@ -35,7 +35,7 @@ class Oracle {
   void add_link(Link& link);
   void add_pool(ReceivePool& pool);
   void add_words(Endpoint& endpoint, const Mr& words);  // targets of atomics, all of them 0
-  void remove_link(Link& link);    // both sides destroyed; checks what its flows left
+  void remove_link(Link& link);                         // both sides destroyed; checks what its flows left
   void before_post(Flow& flow, Op& op);
   void posted(Flow& flow, Op& op);
   void post_refused(Op& op);
@@ -47,7 +47,7 @@ class Oracle {
   void on_receive_completion(Side& side, const Wc& wc);
 
   // ---- at the end
-  void check_finished(Link& link);         // everything that was posted has ended
+  void check_finished(Link& link);  // everything that was posted has ended
   void check_final_memory(Flow& flow);
 
   void report(std::string_view kind, std::string text);
@@ -96,7 +96,7 @@ class Oracle {
   bool tail_hold_;
   std::vector<Violation> violations_;
   uint64_t tick_ = 0;
-  std::map<uint32_t, Areas> areas_;                       // by endpoint
+  std::map<uint32_t, Areas> areas_;                          // by endpoint
   std::map<std::pair<uint32_t, uint64_t>, uint64_t> words_;  // (endpoint, address): value by the model
   struct AtomicOwner {
     Flow* flow;

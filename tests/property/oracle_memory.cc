@@ -7,7 +7,8 @@
 
 namespace mroce::test {
 
-// ---- who owns which addresses -----------------------------------------------------------------------------------
+// ---- who owns which addresses
+// -----------------------------------------------------------------------------------
 
 void Oracle::watch(Endpoint& endpoint) {
   TestMemory& memory = endpoint.memory();
@@ -69,7 +70,8 @@ Oracle::Area* Oracle::area_of(uint32_t endpoint, uint64_t addr, uint64_t length)
   return addr + length <= it->second.end ? &it->second : nullptr;
 }
 
-// ---- placements -------------------------------------------------------------------------------------------------
+// ---- placements
+// -------------------------------------------------------------------------------------------------
 
 bool Oracle::may_place(const Side& side, std::string_view what) {
   if (!side.alive) {
@@ -88,8 +90,8 @@ void Oracle::on_place(Endpoint& endpoint, const Placement& placement, std::span<
   if (placement.length == 0) return;
   Area* area = area_of(endpoint.index(), placement.addr, placement.length);
   if (area == nullptr) {
-    report("stale", fmt::format("{} bytes were placed at {:#x} of {}, where nobody waits for any", placement.length,
-                                placement.addr, endpoint.name()));
+    report("stale", fmt::format("{} bytes were placed at {:#x} of {}, where nobody waits for any",
+                                placement.length, placement.addr, endpoint.name()));
     return;
   }
   switch (area->kind) {
@@ -106,13 +108,15 @@ void Oracle::on_place(Endpoint& endpoint, const Placement& placement, std::span<
     }
     case Area::Kind::kOperation:
       if (!area->op->reads()) {
-        report("stale", fmt::format("the source of a work request was written: {}", describe(*area->flow, *area->op)));
+        report("stale",
+               fmt::format("the source of a work request was written: {}", describe(*area->flow, *area->op)));
       } else {
         may_place(*area->flow->requester, "a response");
       }
       area->op->landed_bytes += placement.length;
       if (area->op->landed_bytes > area->op->length) {
-        report("placed_twice", fmt::format("more bytes than asked for: {}", describe(*area->flow, *area->op)));
+        report("placed_twice",
+               fmt::format("more bytes than asked for: {}", describe(*area->flow, *area->op)));
       }
       return;
     case Area::Kind::kWords:
@@ -130,10 +134,12 @@ void Oracle::place_in_region(Flow& flow, const Placement& placement, std::span<c
   for (size_t i = flow.next_end; i < flow.next_post; ++i) {
     if (try_place(flow, flow.ops[i], placement, data)) return;
   }
-  std::string text = fmt::format("{} bytes at {:#x} belong to no work request that is under way, or came twice",
-                                 placement.length, placement.addr);
+  std::string text =
+      fmt::format("{} bytes at {:#x} belong to no work request that is under way, or came twice",
+                  placement.length, placement.addr);
   for (const Op& op : flow.ops) {
-    if (op.is_write() && placement.addr >= op.remote && placement.addr + placement.length <= op.remote + op.length &&
+    if (op.is_write() && placement.addr >= op.remote &&
+        placement.addr + placement.length <= op.remote + op.length &&
         is_pattern(data, op.pattern, placement.addr - op.remote)) {
       text += "; they look like " + describe(flow, op);
     }
@@ -153,7 +159,8 @@ bool Oracle::try_place(Flow& flow, Op& op, const Placement& placement, std::span
   op.placed[packet] = true;
   op.placed_bytes += placement.length;
   const bool last = offset + placement.length == op.length;
-  if (last != placement.tail) report("tail_order", fmt::format("wrong call for a tail: {}", describe(flow, op)));
+  if (last != placement.tail)
+    report("tail_order", fmt::format("wrong call for a tail: {}", describe(flow, op)));
   if (last && tail_hold_) check_tail(flow, op);
   return true;
 }
@@ -182,7 +189,8 @@ void Oracle::on_fetch(Endpoint& endpoint, uint64_t addr, uint32_t length) {
   if (length == 0) return;
   const Area* area = area_of(endpoint.index(), addr, length);
   if (area == nullptr || area->kind == Area::Kind::kReceive) {
-    report("stale", fmt::format("{} bytes were read at {:#x} of {}, which nobody offers", length, addr, endpoint.name()));
+    report("stale", fmt::format("{} bytes were read at {:#x} of {}, which nobody offers", length, addr,
+                                endpoint.name()));
   } else if (area->kind == Area::Kind::kOperation && area->op->reads()) {
     report("stale", fmt::format("the target of a READ was read: {}", describe(*area->flow, *area->op)));
   }
@@ -198,8 +206,8 @@ void Oracle::on_atomic(Endpoint& endpoint, const AtomicExecution& execution) {
   Flow& flow = *owner->second.flow;
   Op& op = flow.ops[owner->second.index];
   if (execution.original != word->second) {
-    report("atomic", fmt::format("found {:#x} where the history says {:#x}: {}", execution.original, word->second,
-                                 describe(flow, op)));
+    report("atomic", fmt::format("found {:#x} where the history says {:#x}: {}", execution.original,
+                                 word->second, describe(flow, op)));
   }
   word->second = endpoint.memory().word(execution.addr);
   may_place(*flow.responder, "an atomic");
@@ -212,12 +220,14 @@ void Oracle::on_atomic(Endpoint& endpoint, const AtomicExecution& execution) {
     report("order", fmt::format("an atomic overtook earlier messages: {}", describe(flow, op)));
   }
   for (size_t i = owner->second.index + 1; i < flow.next_post; ++i) {
-    if (flow.ops[i].executions != 0) report("order", fmt::format("a later atomic came first: {}", describe(flow, op)));
+    if (flow.ops[i].executions != 0)
+      report("order", fmt::format("a later atomic came first: {}", describe(flow, op)));
   }
   op.original = execution.original;
 }
 
-// ---- contents of a region ---------------------------------------------------------------------------------------
+// ---- contents of a region
+// ---------------------------------------------------------------------------------------
 
 // Is it certain that `later` put its byte at `addr` after `earlier` did?
 bool Oracle::replaced(const Flow& flow, const Op& earlier, const Op& later, uint64_t addr) const {
@@ -228,8 +238,10 @@ bool Oracle::replaced(const Flow& flow, const Op& earlier, const Op& later, uint
   return addr - later.remote >= tail;
 }
 
-// WRITEs that may have put something at a range when `reader` (none: the final state) sees it, in posting order.
-std::vector<const Op*> Oracle::candidates(const Flow& flow, uint64_t addr, uint64_t length, const Op* reader) const {
+// WRITEs that may have put something at a range when `reader` (none: the final state) sees it, in posting
+// order.
+std::vector<const Op*> Oracle::candidates(const Flow& flow, uint64_t addr, uint64_t length,
+                                          const Op* reader) const {
   std::vector<const Op*> result;
   bool behind_reader = false;
   for (const Op& op : flow.ops) {
@@ -244,10 +256,14 @@ std::vector<const Op*> Oracle::candidates(const Flow& flow, uint64_t addr, uint6
   return result;
 }
 
-void Oracle::check_region(const Flow& flow, std::span<const std::byte> bytes, uint64_t addr, const Op* reader) {
+void Oracle::check_region(const Flow& flow, std::span<const std::byte> bytes, uint64_t addr,
+                          const Op* reader) {
   const std::vector<const Op*> writes = candidates(flow, addr, bytes.size(), reader);
-  // Those before the reader are certainly done when it sees the region; in the final state, those that succeeded.
-  const auto is_done = [&](const Op& op) { return reader != nullptr ? &op < reader : op.end == Op::End::kSuccess; };
+  // Those before the reader are certainly done when it sees the region; in the final state, those that
+  // succeeded.
+  const auto is_done = [&](const Op& op) {
+    return reader != nullptr ? &op < reader : op.end == Op::End::kSuccess;
+  };
   for (size_t i = 0; i < bytes.size(); ++i) {
     const uint64_t at = addr + i;
     bool fine = false;
@@ -257,15 +273,15 @@ void Oracle::check_region(const Flow& flow, std::span<const std::byte> bytes, ui
       if (at < op.remote || at >= op.remote + op.length) continue;
       replaces_initial = replaces_initial || is_done(op);
       if (bytes[i] != pattern_byte(op.pattern, at - op.remote)) continue;
-      fine = std::none_of(writes.begin() + static_cast<int64_t>(k) + 1, writes.end(), [&](const Op* later) {
-        return is_done(*later) && replaced(flow, op, *later, at);
-      });
+      fine = std::none_of(writes.begin() + static_cast<int64_t>(k) + 1, writes.end(),
+                          [&](const Op* later) { return is_done(*later) && replaced(flow, op, *later, at); });
     }
     if (!fine && !replaces_initial) fine = bytes[i] == flow.initial[at - flow.region.addr];
     if (fine) continue;
-    report("contents", fmt::format("byte {} of the region at {:#x} is {:#x}, which no allowed WRITE put there{}",
-                                   at - flow.region.addr, flow.region.addr, static_cast<int>(bytes[i]),
-                                   reader != nullptr ? "; seen by " + describe(flow, *reader) : ""));
+    report("contents",
+           fmt::format("byte {} of the region at {:#x} is {:#x}, which no allowed WRITE put there{}",
+                       at - flow.region.addr, flow.region.addr, static_cast<int>(bytes[i]),
+                       reader != nullptr ? "; seen by " + describe(flow, *reader) : ""));
     return;
   }
 }

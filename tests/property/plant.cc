@@ -57,7 +57,8 @@ void Plant::change_completions(std::vector<Wc>& completions) {
       done = true;
       continue;
     }
-    if (bug == Bug::kWrongOrder && !done && !held_back_ && !receives && wc.status == WcStatus::kSuccess && skip-- == 0) {
+    if (bug == Bug::kWrongOrder && !done && !held_back_ && !receives && wc.status == WcStatus::kSuccess &&
+        skip-- == 0) {
       held_back_ = wc;
       continue;
     }
@@ -83,7 +84,8 @@ void Plant::after_success(Flow& flow, const Op& op) {
   for (const Op& earlier : flow.ops) {
     if (&earlier == &op) return;
     if (!earlier.is_write() || earlier.length == 0 || earlier.end != Op::End::kSuccess) continue;
-    if (earlier.ended_tick > op.posted_tick || earlier.remote < op.remote || earlier.remote >= op.remote + op.length) {
+    if (earlier.ended_tick > op.posted_tick || earlier.remote < op.remote ||
+        earlier.remote >= op.remote + op.length) {
       continue;
     }
     const std::byte old = pattern_byte(earlier.pattern, 0);

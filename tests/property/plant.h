@@ -1,5 +1,5 @@
-// Bugs that are planted outside the engine, between it and the oracle, to see that the oracle catches what it is for. Each
-// looks to the oracle exactly as if the engine had done it.
+// Bugs that are planted outside the engine, between it and the oracle, to see that the oracle catches what it
+// is for. Each looks to the oracle exactly as if the engine had done it.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@ namespace mroce::test {
 
 enum class Bug : uint8_t {
   kNone,
-  kLostCompletion,      // a completion never comes
-  kDoubleCompletion,    // one comes twice
-  kWrongOrder,          // two completions of a queue pair change places
-  kDoubleAtomic,        // an atomic executes twice
-  kStaleOverwrite,      // a packet of a WRITE is placed again after its completion
-  kSilentOverwrite,     // the same, in a way that only the contents tell
-  kEarlyTail,           // the last packet of a WRITE is placed before one of the others
-  kLostPlacement,       // a packet is acknowledged but not placed
-  kWrongByte,           // one byte of a payload changes
-  kWrongReceive,        // the bytes of a receive completion are not the message's
+  kLostCompletion,    // a completion never comes
+  kDoubleCompletion,  // one comes twice
+  kWrongOrder,        // two completions of a queue pair change places
+  kDoubleAtomic,      // an atomic executes twice
+  kStaleOverwrite,    // a packet of a WRITE is placed again after its completion
+  kSilentOverwrite,   // the same, in a way that only the contents tell
+  kEarlyTail,         // the last packet of a WRITE is placed before one of the others
+  kLostPlacement,     // a packet is acknowledged but not placed
+  kWrongByte,         // one byte of a payload changes
+  kWrongReceive,      // the bytes of a receive completion are not the message's
 };
 
 struct Plant {
@@ -52,7 +52,7 @@ struct Plant {
     Placement placement;
     std::vector<std::byte> data;
   };
-  std::optional<Kept> kept_;    // a body packet that waits for the tail
+  std::optional<Kept> kept_;  // a body packet that waits for the tail
   std::optional<Wc> held_back_;
   bool busy_ = false;
 };

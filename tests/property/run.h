@@ -1,5 +1,6 @@
-// Run: one random run. Builds a world from RunOptions, lets applications post, poll, destroy and make anew under faults,
-// then lets the faults end and checks that everything ends, too; at last that an idle world is idle.
+// Run: one random run. Builds a world from RunOptions, lets applications post, poll, destroy and make anew
+// under faults, then lets the faults end and checks that everything ends, too; at last that an idle world is
+// idle.
 #pragma once
 
 #include <map>
@@ -60,7 +61,6 @@ class Run {
   // setup
   void add_host();
   Link& add_link(Host& a, Host& b);
-  Link& reuse_link(Link& old);
   void begin_link(Link& link, Host& a, Host& b);
   void make_side(Side& side, Link& link, Host& host);
   std::unique_ptr<ReceivePool> make_pool(Host& host, SrqHandle srq);
@@ -76,7 +76,6 @@ class Run {
   void retire(Link& link);
   void poll(bool everything);
   void take(Cq& cq);
-  void take_events(Host& host);
   bool finished(const Link& link) const;
   bool all_finished() const;
   bool all_posted() const;
@@ -103,6 +102,7 @@ class Run {
   bool calm_ = false;
   bool final_ = false;
   bool disturbed_any_ = false;
+  uint32_t pending_ = 0;  // things that the application will do later
   uint32_t remakes_left_ = 0;
 };
 

@@ -15,12 +15,24 @@ uint32_t Run::random_length(uint32_t most) {
   const uint32_t mtu = o_.max_payload;
   uint64_t length = 0;
   switch (rng_.below(6)) {
-    case 0: length = rng_.below(4); break;
-    case 1: length = rng_.between(7, 260); break;
-    case 2: length = mtu * rng_.between(1, 3) + rng_.between(0, 2) - 1; break;
-    case 3: length = rng_.below(5 * mtu); break;
-    case 4: length = mtu * rng_.between(1, 20) + rng_.between(0, 2) - 1; break;
-    default: length = rng_.below(most + 1); break;
+    case 0:
+      length = rng_.below(4);
+      break;
+    case 1:
+      length = rng_.between(7, 260);
+      break;
+    case 2:
+      length = mtu * rng_.between(1, 3) + rng_.between(0, 2) - 1;
+      break;
+    case 3:
+      length = rng_.below(5 * mtu);
+      break;
+    case 4:
+      length = mtu * rng_.between(1, 20) + rng_.between(0, 2) - 1;
+      break;
+    default:
+      length = rng_.below(most + 1);
+      break;
   }
   if (length > 256 && length > bytes_left_) length = rng_.below(256);
   length = std::min<uint64_t>(length, most);
@@ -62,8 +74,8 @@ void Run::shape(Flow& flow, Op& op) {
   op.imm = static_cast<uint32_t>(rng_.next());
   if (op.opcode == Opcode::kSendInv) {
     Endpoint& endpoint = *flow.responder->endpoint;
-    const auto extra = endpoint.engine().reg_mr(endpoint.pd(), flow.region.addr, flow.region.length, flow.region.addr,
-                                                access::kAll);
+    const auto extra = endpoint.engine().reg_mr(endpoint.pd(), flow.region.addr, flow.region.length,
+                                                flow.region.addr, access::kAll);
     op.imm = extra.value().rkey;
   }
   place_target(flow, op);
@@ -104,17 +116,20 @@ void Run::make_flawed(Flow& flow, Op& op) {
     op.remote += 1 + rng_.below(7);
     return;
   }
-  if (op.is_send() && op.flaw != Flaw::kLocalKey) op.opcode = rng_.chance(0.5) ? Opcode::kWrite : Opcode::kRead;
+  if (op.is_send() && op.flaw != Flaw::kLocalKey)
+    op.opcode = rng_.chance(0.5) ? Opcode::kWrite : Opcode::kRead;
   shape(flow, op);
   op.flags &= ~send_flag::kInline;
   if (op.length == 0) {
     op.length = 1;
     place_target(flow, op);
   }
-  const uint64_t end = op.is_atomic() ? host_of(*flow.responder).words.addr + host_of(*flow.responder).words.length
-                                      : flow.region.addr + flow.region.length;
+  const uint64_t end = op.is_atomic()
+                           ? host_of(*flow.responder).words.addr + host_of(*flow.responder).words.length
+                           : flow.region.addr + flow.region.length;
   if (op.flaw == Flaw::kUnknownKey) op.rkey = 0xdead0000 + static_cast<uint32_t>(rng_.below(65536));
-  if (op.flaw == Flaw::kOutOfBounds) op.remote = op.is_atomic() ? end : end - op.length + 1 + rng_.below(op.length);
+  if (op.flaw == Flaw::kOutOfBounds)
+    op.remote = op.is_atomic() ? end : end - op.length + 1 + rng_.below(op.length);
   if (op.flaw == Flaw::kNoRight) op.rkey = host_of(*flow.responder).no_rights.rkey;
   if (op.flaw == Flaw::kNoRight) op.remote = host_of(*flow.responder).no_rights.addr;
 }
