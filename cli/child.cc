@@ -27,7 +27,9 @@ Child::~Child() {
 Outcome<void> Child::start() {
   plan_.output = output_.get();
   const auto started = start_program(plan_);
-  if (!started) return tl::unexpected(started.error());
+  if (!started)
+    return failure(kEnvironment, started.error().cause,
+                   "its package is missing; tools/packages.txt lists all");
   pid_ = started->pid;
   return {};
 }

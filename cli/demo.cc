@@ -56,9 +56,8 @@ int run_demo(const DemoOptions& options) {
   ordered_json all = {{"schema", "mroce-demo-1"}};
   std::vector<std::string> findings;
   if (!options.json) {
-    fmt::print(
-        "RDMA over UDP between two processes of this machine (127.0.0.1), with unmodified verbs "
-        "programs.\n\n");
+    fmt::print("RDMA over UDP between two processes of this machine (127.0.0.1), programs unmodified.\n\n{}",
+               load_note());
   }
   for (const Part& part : kParts) {
     const auto done = part.run(options);

@@ -61,7 +61,7 @@ struct Cell {
 class Matrix {
  public:
   Matrix(PerftestPlace place, bool quick)
-      : place_(std::move(place)), quick_(quick), seconds_(quick ? 0.25 : 0.4), rows_(rows_for(quick)) {}
+      : place_(std::move(place)), seconds_(quick ? 0.25 : 0.4), rows_(rows_for(quick)) {}
 
   Outcome<void> run();
   DemoPart part() const;
@@ -74,11 +74,11 @@ class Matrix {
   void judge(const Row& row, double loss, const Cell& cell, std::vector<std::string>& findings) const;
 
   PerftestPlace place_;
-  bool quick_;
   double seconds_;
   std::vector<Row> rows_;
   std::vector<double> tcp_;
   std::map<std::pair<std::string, double>, Cell> cells_;
+  std::vector<std::string> failures_;
 };
 
 std::vector<Override> overrides_for(double loss) {
@@ -118,15 +118,15 @@ Outcome<void> Matrix::run_row(const Row& row, uint32_t round, Progress& progress
     if (!row.all_losses && loss != 0 && loss != 1) continue;
     progress.show(fmt::format("round {}: {} at {} % loss", round + 1, row.label, loss));
     const auto result = run_perftest(place_, row.program, row.iterations, overrides_for(loss), kRunLimit);
+    if (!result && result.error().code != kFindings) return tl::unexpected(result.error());
     if (!result) {
-      return failure(result.error().code,
-                     fmt::format("{} at {} % loss: {}", row.label, loss, result.error().cause),
-                     result.error().hint);
+      failures_.push_back(fmt::format("{} at {} % loss: {}", row.label, loss, result.error().cause));
+      continue;
     }
     if (loss == 0) lossless = result->value;
     Cell& cell = cells_[{row.label, loss}];
     cell.values.push_back(result->value);
-    cell.ratios.push_back(lossless > 0 ? result->value / lossless : 0);
+    if (lossless > 0) cell.ratios.push_back(result->value / lossless);
     cell.offered += result->offered;
     cell.dropped += result->dropped;
     cell.retransmissions += result->retransmissions;
@@ -212,6 +212,7 @@ void Matrix::judge(const Row& row, double loss, const Cell& cell, std::vector<st
 
 DemoPart Matrix::part() const {
   DemoPart part;
+  part.findings = failures_;
   part.json["tcp_gbps"] = median(tcp_);
   for (const Row& row : rows_) {
     ordered_json results = ordered_json::array();
@@ -228,10 +229,10 @@ DemoPart Matrix::part() const {
                          {"retransmissions", cell.retransmissions}});
       judge(row, loss, cell, part.findings);
     }
-    part.json["programs"].push_back(
-        {{"name", row.label}, {"unit", row.unit}, {"results", std::move(results)}});
+    part.json["rows"].push_back({{"name", row.label}, {"unit", row.unit}, {"results", std::move(results)}});
   }
-  const double writes = median(cells_.at({rows_.front().label, 0}).values);
+  const auto first = cells_.find({rows_.front().label, 0});
+  const double writes = first == cells_.end() ? 0 : median(first->second.values);
   part.text = fmt::format(
       "{}\n{}\n{}\n  For scale: kernel TCP (cubic, calls of 256 KiB) moved {:.1f} Gbit/s in the same "
       "minute;\n"

@@ -154,6 +154,7 @@ Outcome<Started> start_program(const LaunchPlan& plan) {
 }
 
 SignalRelay::SignalRelay() {
+  ::signal(SIGCHLD, SIG_DFL);  // ignored, as some callers leave it, the exit status would be lost
   const sigset_t set = relayed_signals();
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
 }

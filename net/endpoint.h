@@ -105,6 +105,7 @@ class Endpoint {
   Engine& engine() const;
   static Time clock_now();
   void after_command(Time now);
+  bool progress_of_caller();
 
   mutable std::mutex mutex_;
   std::atomic<bool> gone_{false};

@@ -52,6 +52,7 @@ void Endpoint::Impl::close_descriptors() {
   wire->close();
   receivers->close();
   links.close();
+  helper.close();
 }
 
 void Endpoint::abandon_after_fork() {

@@ -31,7 +31,7 @@ struct Endpoint::Impl final : WireUser, HelperWork {
   // --- progress.cc: all but the last need the lock ---
   // What has arrived, timers, sending, events. `sockets`: which receiving sockets to look at.
   HelperRound round(Time now, uint64_t sockets, bool links, const RoundBudget& budget);
-  // The round of a polling thread: sockets in use each time, the others and the links now and then.
+  // The round of a polling thread.
   HelperRound polling_round(Time now);
   void after_command(Time now);
   HelperRound helper_round(const WakeReason& reason) override;
@@ -43,7 +43,7 @@ struct Endpoint::Impl final : WireUser, HelperWork {
   void report_links(Time now);
   void arrived(const RxMeta& meta, std::span<const std::byte> bytes, uint32_t segment_bytes) override;
 
-  Time last_poll() const override { return time_from_ns(last_poll_ns.load(std::memory_order_relaxed)); }
+  Time last_call() const override { return time_from_ns(last_call_ns.load(std::memory_order_relaxed)); }
   Time deadline() const override { return time_from_ns(deadline_ns.load(std::memory_order_seq_cst)); }
   Time clock() const override { return clock_now(); }
 
@@ -68,14 +68,12 @@ struct Endpoint::Impl final : WireUser, HelperWork {
   std::optional<Wire> wire;
   std::unique_ptr<Engine> engine;
 
-  Time now{};                  // of the present round
-  uint64_t rounds = 0;         // of polling threads
-  uint64_t hot_sockets = 0;    // bit i: socket i has received lately
-  uint64_t heard_sockets = 0;  // since hot_sockets was last cut down
-  bool unsent = false;         // the engine may have more to send
+  Time now{};  // of the present round
+  uint64_t rounds = 0;
+  bool unsent = false;  // the engine may have more to send
   uint64_t socket_overflows = 0;
 
-  std::atomic<int64_t> last_poll_ns{0};
+  std::atomic<int64_t> last_call_ns{0};  // or a time far ahead while a call goes on
   std::atomic<int64_t> deadline_ns{ns_of(kNever)};
   mutable std::atomic<uint32_t> waiting_callers{0};
   bool abandoned = false;

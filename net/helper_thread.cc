@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,13 +20,12 @@
 namespace mroce::net {
 namespace {
 
-constexpr Nanos kFreshPoll = micros(20);
+constexpr Nanos kFreshCall = micros(20);
+constexpr Nanos kFreshCallLearned = micros(8);  // a polling loop comes back within a microsecond or two
 constexpr Nanos kFirstLook = micros(50);
 constexpr Nanos kLongestLook = millis(1);
 constexpr Nanos kLongestSleep = seconds(60);
 constexpr uint32_t kLearned = 4;
-constexpr uint64_t kEventToken = 1000;  // above any socket index
-constexpr uint64_t kLinkToken = 1001;
 
 timespec timespec_of(Nanos time) {
   constexpr int64_t kSecond = 1'000'000'000;
@@ -45,8 +45,8 @@ tl::expected<void, std::string> HelperThread::start(const std::vector<int>& sock
   MROCE_ASSERT(!running_ && sockets.size() <= 64);
   epoll_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
   event_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  bool added = epoll_ && event_ && add_to_epoll(epoll_.get(), event_.get(), kEventToken) &&
-               add_to_epoll(epoll_.get(), links, kLinkToken);
+  bool added = epoll_ && event_ && add_to_epoll(epoll_.get(), event_.get(), WakeReason::kEventToken) &&
+               add_to_epoll(epoll_.get(), links, WakeReason::kLinkToken);
   for (size_t i = 0; i < sockets.size() && added; ++i) added = add_to_epoll(epoll_.get(), sockets[i], i);
   if (!added) {
     return tl::unexpected(
@@ -77,10 +77,15 @@ void HelperThread::stop() {
   running_ = false;
 }
 
-void HelperThread::abandon() {
-  running_ = false;
+void HelperThread::close() {
+  MROCE_ASSERT(!running_);
   epoll_.reset();
   event_.reset();
+}
+
+void HelperThread::abandon() {
+  running_ = false;
+  close();
 }
 
 void HelperThread::wake() {
@@ -94,13 +99,14 @@ void* HelperThread::entry(void* self) {
   return nullptr;
 }
 
-bool HelperThread::app_polls() const {
-  return work_.clock() - work_.last_poll() < kFreshPoll;
+bool HelperThread::app_is_here(Nanos fresh) const {
+  return work_.clock() - work_.last_call() < fresh;
 }
 
 void HelperThread::run() {
   pthread_setname_np(pthread_self(), "mroce-helper");
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // the default of 50 us would double the first look
+  ask_for_quick_turns();
   HelperRound round;
   while (!stopping()) {
     if (round.more) {
@@ -112,7 +118,8 @@ void HelperThread::run() {
         round.deadline = work_.deadline();  // a command has moved it: only the sleep gets shorter
         continue;
       }
-      if (!stopping() && app_polls() && wrong_in_a_row_ < kLearned) step_aside();
+      const Nanos fresh = wrong_in_a_row_ < kLearned ? kFreshCall : kFreshCallLearned;
+      if (!stopping() && app_is_here(fresh)) step_aside();
     }
     if (stopping()) return;
     round = work_.helper_round(reason_);
@@ -125,19 +132,51 @@ void HelperThread::run() {
   }
 }
 
+// Our turns are short and wanted at once, also where the application spins on the same core: ask the
+// scheduler for the shortest slice (Linux 6.12; a no-op before), which lets a waking thread preempt one with
+// a longer slice (EEVDF).
+void HelperThread::ask_for_quick_turns() {
+  struct {
+    uint32_t size = 48;
+    uint32_t policy = SCHED_OTHER;
+    uint64_t flags = 0;
+    int32_t nice = 0;
+    uint32_t priority = 0;
+    uint64_t runtime = 0;
+    uint64_t deadline = 0;
+    uint64_t period = 0;
+  } attributes;
+  static_assert(sizeof attributes == 48);  // struct sched_attr, version 0; glibc 2.36 does not declare it
+  constexpr uint64_t kShortestSlice = 100'000;
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0 ||
+      attributes.policy != SCHED_OTHER)
+    return;
+  attributes.runtime = kShortestSlice;
+  syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+WakeReason HelperThread::look() {
+  std::array<epoll_event, 8> events;
+  const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  WakeReason reason;
+  for (int i = 0; i < count; ++i) reason.add(events[static_cast<size_t>(i)].data.u64);
+  return reason;
+}
+
 // Looks until a look finds that the application has not polled lately.
 void HelperThread::step_aside() {
   counters_.stepped_aside.fetch_add(1, std::memory_order_relaxed);
-  Nanos interval = kFreshPoll;
+  Nanos interval = kFreshCall;
   for (uint32_t look = 0; !stopping(); ++look) {
     const timespec time = timespec_of(interval);
     clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
-    if (!app_polls()) {
+    if (!app_is_here(kFreshCall)) {
       grace_only_ = look == 0;
       counters_.took_over.fetch_add(1, std::memory_order_relaxed);
       return;
     }
-    interval = look == 0 ? kFirstLook : std::min(interval * 2, kLongestLook);
+    wrong_in_a_row_ = 0;
+    interval = look == 0 ? kFirstLook : std::min(interval + interval / 4, kLongestLook);
   }
 }
 
@@ -163,13 +202,10 @@ WakeReason HelperThread::sleep(Time deadline) {
   WakeReason reason;
   for (int i = 0; i < count; ++i) {
     const uint64_t token = events[static_cast<size_t>(i)].data.u64;
-    if (token == kEventToken) {
+    reason.add(token);
+    if (token == WakeReason::kEventToken) {
       uint64_t value = 0;
       [[maybe_unused]] const ssize_t length = read(event_.get(), &value, sizeof value);
-    } else if (token == kLinkToken) {
-      reason.links = true;
-    } else {
-      reason.sockets |= uint64_t{1} << token;
     }
   }
   return reason;

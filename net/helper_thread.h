@@ -1,15 +1,17 @@
 // HelperThread: makes progress when the application does not.
 //
 // It sleeps in epoll on the receiving sockets, the link watch and an eventfd, until the earliest deadline.
-// When it wakes and the application has polled within the last 20 us, it steps aside: it looks again after 50
-// us, then at doubling intervals up to 1 ms for as long as each look finds a fresh poll, without sitting in
-// epoll meanwhile, because being woken for every arrival would cost the polling thread more than the help is
-// worth. The first look that finds no fresh poll makes it take over at once.
+// When it wakes and the application has called (polled, posted) within the last 20 us, it steps aside: it
+// looks again after 20 us, after 50 us, and then at growing intervals up to 1 ms for as long as each look
+// finds a fresh call. Meanwhile it does not sit in epoll, because waking it for every arrival costs the
+// peer's sending thread and the polling one more than the help is worth. The first look that finds no fresh
+// call makes it take over at once. Intervals grow by a quarter, so that an application which has polled for a
+// short time waits for a short time only when it stops.
 //
 // A program that spins on memory instead of polling (ib_write_lat) looks like a polling one for some
 // microseconds after each completion. So the helper learns: when stepping aside was wrong several times in a
-// row, it makes its round at once, until such a round finds that the application had already taken
-// everything.
+// row, only a call within the last 8 us counts as fresh, until a look finds the application here or a round
+// finds that it had already taken everything.
 //
 // All signals are blocked in the thread. It is a plain pthread, as a forked child must be able to forget it.
 #pragma once
@@ -32,6 +34,13 @@ struct WakeReason {
   uint64_t sockets = 0;
   bool links = false;
   bool empty() const { return sockets == 0 && !links; }
+
+  static constexpr uint64_t kEventToken = 1000;  // above any socket index
+  static constexpr uint64_t kLinkToken = 1001;
+  void add(uint64_t token) {
+    if (token < 64) sockets |= uint64_t{1} << token;
+    links = links || token == kLinkToken;
+  }
 };
 
 struct HelperRound {
@@ -45,8 +54,8 @@ class HelperWork {
   virtual ~HelperWork() = default;
   // One bounded round of progress under the lock.
   virtual HelperRound helper_round(const WakeReason& reason) = 0;
-  // When the application last polled and found nothing waiting; any thread may ask.
-  virtual Time last_poll() const = 0;
+  // When the application last polled or posted, a time to come while it is at it; any thread may ask.
+  virtual Time last_call() const = 0;
   // The deadline that the last round or command left; any thread may ask.
   virtual Time deadline() const = 0;
   virtual Time clock() const = 0;
@@ -67,7 +76,11 @@ class HelperThread {
 
   tl::expected<void, std::string> start(const std::vector<int>& sockets, int links);
   void stop();     // ends the thread; idempotent
-  void abandon();  // in a forked child: there is no such thread here
+  void close();    // after stop(): closes its descriptors
+  void abandon();  // in a forked child: there is no such thread here; closes, too
+
+  // What is ready now, for the application's thread: one cheap call for all sockets. Never blocks.
+  WakeReason look();
 
   // Call after the deadline may have moved to `deadline`: wakes the helper if it would sleep past it.
   void deadline_is(Time deadline) {
@@ -81,7 +94,8 @@ class HelperThread {
   static void* entry(void* self);
   void run();
   WakeReason sleep(Time deadline);
-  bool app_polls() const;
+  static void ask_for_quick_turns();
+  bool app_is_here(Nanos fresh) const;
   void step_aside();
   void wake();
   bool stopping() const { return stop_.load(std::memory_order_acquire); }

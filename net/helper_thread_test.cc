@@ -31,7 +31,7 @@ class FakeWork : public HelperWork {
     changed_.notify_all();
     return result;
   }
-  Time last_poll() const override { return always_polls_ ? clock() : time_from_ns(0); }
+  Time last_call() const override { return always_calls_ ? clock() : time_from_ns(0); }
   Time deadline() const override { return time_from_ns(deadline_.load()); }
   Time clock() const override { return time_from_ns(clock_.load()); }
 
@@ -49,7 +49,7 @@ class FakeWork : public HelperWork {
   uint64_t rounds_ = 0;
   WakeReason last_reason_;
   int socket_ = -1;
-  std::atomic<bool> always_polls_{false};
+  std::atomic<bool> always_calls_{false};
   std::atomic<int64_t> deadline_{ns_of(kNever)};
   std::atomic<int64_t> clock_{1'000'000'000};
 };
@@ -87,12 +87,12 @@ TEST_F(HelperThreadTest, wakes_for_a_deadline_that_a_command_has_moved) {
 }
 
 TEST_F(HelperThreadTest, leaves_arrivals_to_a_polling_application_and_takes_over_when_it_stops) {
-  work_.always_polls_ = true;
+  work_.always_calls_ = true;
   arrive();
   while (helper_.counters().stepped_aside.load() == 0) std::this_thread::yield();
   EXPECT_EQ(work_.rounds(), 0u);
   EXPECT_EQ(helper_.counters().took_over.load(), 0u);
-  work_.always_polls_ = false;
+  work_.always_calls_ = false;
   EXPECT_TRUE(work_.wait([](const FakeWork& w) { return w.rounds_ >= 1; }));
   EXPECT_EQ(helper_.counters().took_over.load(), 1u);
 }
@@ -104,7 +104,7 @@ TEST_F(HelperThreadTest, reports_link_events) {
 }
 
 TEST_F(HelperThreadTest, stops_while_stepping_aside_and_while_asleep) {
-  work_.always_polls_ = true;
+  work_.always_calls_ = true;
   arrive();
   while (helper_.counters().stepped_aside.load() == 0) std::this_thread::yield();
   helper_.stop();

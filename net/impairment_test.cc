@@ -79,13 +79,12 @@ class Source {
 
   void burst(Time now, uint32_t segments, Sink& sink, uint8_t path = 0, uint32_t bytes = 100,
              uint32_t plane = 0) {
-    std::vector<std::byte> data(size_t{bytes} * segments);
+    std::vector<std::byte> data(size_t{bytes} * segments - 10);  // the last segment is shorter
     for (uint32_t i = 0; i < segments; ++i) {
       data[size_t{i} * bytes + 2] = static_cast<std::byte>(path);
       std::memcpy(data.data() + size_t{i} * bytes + 4, &next_, 4);
       ++next_;
     }
-    data.resize(data.size() - 10);  // the last segment is shorter
     if (outgoing_) {
       const Slice slices[] = {{data.data(), 37}, {data.data() + 37, data.size() - 37}};
       TxBurst burst;

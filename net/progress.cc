@@ -11,10 +11,9 @@
 namespace mroce::net {
 namespace {
 
-constexpr uint64_t kColdEvery = 64;         // rounds between looks at sockets not in use
-constexpr uint64_t kForgetEvery = 1 << 16;  // rounds after which a silent socket is no longer in use
-constexpr size_t kLargeBurst = 16 * 1024;   // behind a burst like this there is often another
+constexpr size_t kLargeBurst = 16 * 1024;  // behind a burst like this there is often another
 constexpr uint32_t kCommandBursts = 32;
+constexpr int64_t kInside = INT64_MAX / 2;  // of last_call_ns: a call goes on, which is as fresh as it gets
 constexpr RoundBudget kPollBudget{.receives = 4, .bursts = 32};
 constexpr RoundBudget kHelperBudget{.receives = 4, .bursts = 8};
 
@@ -28,9 +27,7 @@ uint32_t Endpoint::poll_cq(CqHandle cq, std::span<Wc> out) {
     return 0;
   const uint32_t count = impl_->engine->poll_cq(cq, out);
   if (count > 0) return count;
-  const Time now = clock_now();
-  impl_->last_poll_ns.store(ns_of(now), std::memory_order_relaxed);
-  if (!impl_->polling_round(now).found) return 0;
+  if (!progress_of_caller()) return 0;
   return impl_->engine->poll_cq(cq, out);
 }
 
@@ -40,9 +37,16 @@ void Endpoint::progress() {
   const std::unique_lock lock = acquire();
   if (gone()) [[unlikely]]
     return;
+  progress_of_caller();
+}
+
+// One round, noting for the helper thread that the application is here; true if there was something to do.
+bool Endpoint::progress_of_caller() {
   const Time now = clock_now();
-  impl_->last_poll_ns.store(ns_of(now), std::memory_order_relaxed);
-  impl_->polling_round(now);
+  impl_->last_call_ns.store(kInside, std::memory_order_relaxed);
+  const bool found = impl_->polling_round(now).found;
+  impl_->last_call_ns.store(ns_of(found ? clock_now() : now), std::memory_order_relaxed);
+  return found;
 }
 
 void Endpoint::after_command(Time now) {
@@ -62,22 +66,16 @@ std::unique_lock<std::mutex> Endpoint::acquire() const {
 
 void Endpoint::Impl::after_command(Time at) {
   now = at;
+  last_call_ns.store(kInside, std::memory_order_relaxed);
   unsent = transmit(at, kCommandBursts);
   deliver_events();
   publish_deadline(at, unsent);
+  last_call_ns.store(ns_of(clock_now()), std::memory_order_relaxed);
 }
 
 HelperRound Endpoint::Impl::polling_round(Time at) {
-  ++rounds;
-  const uint64_t all = receivers->count() == 64 ? ~uint64_t{0} : (uint64_t{1} << receivers->count()) - 1;
-  const bool look_at_all = rounds % kColdEvery == 0;
-  if (rounds % kForgetEvery == 0) {
-    hot_sockets &= heard_sockets;
-    heard_sockets = 0;
-  }
-  uint64_t look = look_at_all ? all : hot_sockets;
-  if (look == 0) look = uint64_t{1} << (rounds % receivers->count());
-  return round(at, look, look_at_all, kPollBudget);
+  const WakeReason ready = helper.look();
+  return round(at, ready.sockets, ready.links, kPollBudget);
 }
 
 HelperRound Endpoint::Impl::helper_round(const WakeReason& reason) {
@@ -112,7 +110,7 @@ HelperRound Endpoint::Impl::round(Time at, uint64_t sockets, bool look_at_links,
 bool Endpoint::Impl::receive(uint64_t sockets, uint32_t budget, bool& more) {
   bool found = false;
   // Begin at another socket each time, so that a busy one does not starve the others.
-  const auto turn = static_cast<int>(rounds % 64);
+  const auto turn = static_cast<int>(++rounds % 64);
   for (uint64_t left = std::rotr(sockets, turn); left != 0; left &= left - 1) {
     const auto index = static_cast<size_t>((std::countr_zero(left) + turn) % 64);
     for (;;) {
@@ -124,11 +122,9 @@ bool Endpoint::Impl::receive(uint64_t sockets, uint32_t budget, bool& more) {
       if (!received) break;
       --budget;
       found = true;
-      // What arrived may have come after the round began, and the thread may have been away in between: a stale time
-      // would shorten round trips.
+      // What arrived may have come after the round began, and the thread may have been away in between: a
+      // stale time would shorten round trips.
       const Time at = now = clock_now();
-      hot_sockets |= uint64_t{1} << index;
-      heard_sockets |= uint64_t{1} << index;
       if (received->overflow > 0) {
         socket_overflows += received->overflow;
         engine->on_receive_overflow(at, received->overflow);

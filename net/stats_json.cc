@@ -15,7 +15,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string program_name() { return program_invocation_name != nullptr ? program_invocation_name : ""; }
+std::string program_name() {
+  return program_invocation_name != nullptr ? program_invocation_name : "";
+}
 
 Json to_json(const EngineCounters& counters) {
   Json json;

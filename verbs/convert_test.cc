@@ -218,7 +218,7 @@ TEST(ConvertTest, a_link_speed_is_never_below_the_rate_of_the_interface) {
     return lanes * lane;
   };
   EXPECT_EQ(gbps(to_link_speed(0)), 10);
-  for (const uint64_t rate : {1, 10, 25, 40, 50, 100, 200, 400}) {
+  for (const uint64_t rate : {1u, 10u, 25u, 40u, 50u, 100u, 200u, 400u}) {
     EXPECT_GE(gbps(to_link_speed(rate * 1'000'000'000)), static_cast<double>(rate));
     EXPECT_LE(gbps(to_link_speed(rate * 1'000'000'000)), static_cast<double>(rate) * 2.5);
   }

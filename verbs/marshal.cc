@@ -4,6 +4,7 @@
 #include <rdma/ib_user_verbs.h>
 
 #include <cstring>
+#include <type_traits>
 
 #include "verbs/export.h"
 
@@ -17,26 +18,29 @@ void ibv_copy_path_rec_to_kern(struct ib_user_path_rec* to, struct ibv_sa_path_r
 namespace mroce::verbs {
 namespace {
 
-// Both path records name their fields alike, save the GIDs.
+// Both path records name their fields alike, save the GIDs; some differ in width or sign.
 template <class To, class From>
 void copy_path_fields(To& to, const From& from) {
-  to.dlid = from.dlid;
-  to.slid = from.slid;
-  to.raw_traffic = from.raw_traffic;
-  to.flow_label = from.flow_label;
-  to.hop_limit = static_cast<decltype(to.hop_limit)>(from.hop_limit);
-  to.traffic_class = from.traffic_class;
-  to.reversible = from.reversible;
-  to.numb_path = static_cast<decltype(to.numb_path)>(from.numb_path);
-  to.pkey = from.pkey;
-  to.sl = from.sl;
-  to.mtu_selector = from.mtu_selector;
-  to.mtu = static_cast<decltype(to.mtu)>(from.mtu);
-  to.rate_selector = from.rate_selector;
-  to.rate = static_cast<decltype(to.rate)>(from.rate);
-  to.packet_life_time_selector = from.packet_life_time_selector;
-  to.packet_life_time = from.packet_life_time;
-  to.preference = from.preference;
+  const auto copy = [](auto& to_field, auto from_field) {
+    to_field = static_cast<std::decay_t<decltype(to_field)>>(from_field);
+  };
+  copy(to.dlid, from.dlid);
+  copy(to.slid, from.slid);
+  copy(to.raw_traffic, from.raw_traffic);
+  copy(to.flow_label, from.flow_label);
+  copy(to.hop_limit, from.hop_limit);
+  copy(to.traffic_class, from.traffic_class);
+  copy(to.reversible, from.reversible);
+  copy(to.numb_path, from.numb_path);
+  copy(to.pkey, from.pkey);
+  copy(to.sl, from.sl);
+  copy(to.mtu_selector, from.mtu_selector);
+  copy(to.mtu, from.mtu);
+  copy(to.rate_selector, from.rate_selector);
+  copy(to.rate, from.rate);
+  copy(to.packet_life_time_selector, from.packet_life_time_selector);
+  copy(to.packet_life_time, from.packet_life_time);
+  copy(to.preference, from.preference);
 }
 
 }  // namespace

@@ -102,8 +102,10 @@ void Engine::Impl::on_ack(Time now, Connection& c, const wire::Ack& ack) {
   const uint64_t limit = wire::expand32(ack.cpsn_limit, c.cpsn_limit);
   if (limit > c.cpsn_limit && limit <= cack + config.cpsn_window) c.cpsn_limit = limit;
   for (uint32_t i = 0; i < ack.ncredits; ++i) {
-    QueuePair* qp = stream_qp(ack.credits[i].stream);
-    if (qp != nullptr && qp->tx.conn == &c) on_credit(now, *qp, ack.credits[i].limit);
+    const wire::Credit& credit = ack.credits[i];
+    QueuePair* qp = stream_qp(credit.stream);
+    const bool current = qp != nullptr && qp->tx.conn == &c && static_cast<uint16_t>(qp->tx.incarnation) == credit.incarnation;
+    if (current) on_credit(now, *qp, credit.limit);
   }
   for (uint32_t i = 0; i < ack.nreclaims; ++i) {
     QueuePair* qp = stream_qp(ack.reclaims[i]);
@@ -152,10 +154,13 @@ uint32_t Engine::Impl::on_block(Time now, Connection& c, Path& p, const wire::Pa
       if (s.state == SentPacket::State::kLost) {
         ++p.counters.spurious;
         ++c.counters.spurious;
-        const uint64_t behind = p.any_acked && p.highest_acked > pseq ? p.highest_acked - pseq : 0;
-        p.reorder_threshold = static_cast<uint32_t>(
-            std::min<uint64_t>(kMaxReorder, std::max<uint64_t>(p.reorder_threshold + 1, std::min<uint64_t>(behind, kMaxReorder))));
-        p.clean_rounds = 0;
+        // Only the gap rule learns from this: what a timer gave up had its acknowledgement lost, or came very late.
+        if (s.by_gap) {
+          const uint64_t behind = p.any_acked && p.highest_acked > pseq ? p.highest_acked - pseq : 0;
+          p.reorder_threshold = static_cast<uint32_t>(
+              std::min<uint64_t>(kMaxReorder, std::max<uint64_t>(p.reorder_threshold + 1, std::min<uint64_t>(behind, kMaxReorder))));
+          p.clean_rounds = 0;
+        }
         cc_on_spurious(p);
         s.state = SentPacket::State::kAcked;
       } else {
@@ -216,6 +221,7 @@ void Engine::Impl::detect_gaps(Time now, Connection& c, Path& p) {
     if (s.state != SentPacket::State::kFlying) continue;
     gapless = false;
     if (s.epoch == epoch && p.highest_acked - pseq > p.reorder_threshold) {
+      s.by_gap = true;
       lose(now, c, p, pseq);
     } else if (still_open == UINT64_MAX) {
       still_open = pseq;
@@ -280,8 +286,6 @@ void Engine::Impl::on_pto(Time now, Connection& c) {
   const Nanos base = pto(c);
   if (c.pto_count < 16) ++c.pto_count;
   c.pto_from = now;
-  c.tlp_wanted = true;
-  for (Path& p : c.paths) share_retransmissions(c, p);
   if (c.pto_count >= 2) {
     for (Path& p : c.paths) {
       bool any = false;
@@ -299,6 +303,10 @@ void Engine::Impl::on_pto(Time now, Connection& c) {
       trim_sent(c, p);
     }
   }
+  for (Path& p : c.paths) share_retransmissions(c, p);
+  // Once losses are declared, the oldest go first: the newest, sent outside the window, would take what room a shrunken
+  // window leaves, and the receiver may be unable to accept it before the others.
+  c.tlp_wanted = c.pto_count == 1 || c.rtx.empty();
   want_tx(c);
 }
 

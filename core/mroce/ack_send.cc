@@ -62,7 +62,8 @@ bool Engine::Impl::build_ack(Time now, Connection& c, TxBurst& out) {
     c.credit_dirty.pop();
     if (qp == nullptr || !qp->rx.open || qp->rx.conn != &c || !qp->rx.credit_dirty) continue;
     qp->rx.credit_dirty = false;
-    ack.credits[ack.ncredits++] = {static_cast<uint16_t>(qp->rx.peer_qpn & 0xffff), qp->rx.granted};
+    ack.credits[ack.ncredits++] = {static_cast<uint16_t>(qp->rx.peer_qpn & 0xffff), qp->rx.granted,
+                                   static_cast<uint16_t>(qp->rx.incarnation)};
   }
   while (!c.reclaim.empty() && ack.nreclaims < ack.reclaims.size()) {
     QueuePair* qp = stream_qp(c.reclaim.front());

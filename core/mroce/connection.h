@@ -120,6 +120,7 @@ struct Connection {
   Time asked_at{};              // the last limits probe or keepalive
   Time limits_probe_at = kNever;
   Nanos limits_probe_interval{0};
+  uint16_t asked_stream = 0;        // the last blocked stream that a limits probe named
 
   // Receiving
   uint64_t first_pseq_peer = 0;

@@ -167,7 +167,9 @@ void Engine::Impl::on_init(Time now, const RxMeta& meta, wire::In datagram) {
     Connection* c = each.get();
     if (c == nullptr || c->state == Connection::State::kClosed || c->state == Connection::State::kTimeWait) continue;
     if (!c->initiator && c->peer_endpoint == init.endpoint_id && c->peer_id == init.scid) {
-      c->init_ack_due = true;  // our INIT_ACK was lost
+      // Our INIT_ACK was lost. The initiator may have lowered its offer since; nothing is cut to size before it is open.
+      if (!c->validated) c->payload_mtu = std::min<uint32_t>(c->payload_mtu, init.payload_mtu);
+      c->init_ack_due = true;
       c->init_ack_bytes = static_cast<uint32_t>(datagram.size() + wire::kTrailerBytes);
       want_tx(*c);
       return;
@@ -245,8 +247,9 @@ void Engine::Impl::on_init_ack(Time now, Connection& c, wire::In datagram) {
     merge_into(now, c, *it->second);
     return;
   }
+  if (init.payload_mtu > c.init_payload) return;  // answers an offer that was withdrawn; a smaller one is under way
   if (init.scid == 0 || init.nports == 0 || init.security != 0 || init.max_paths == 0 || init.payload_mtu < 512 ||
-      init.payload_mtu > c.init_payload || init.cpsn_window < 64 || init.cpsn_window > config.cpsn_window ||
+      init.cpsn_window < 64 || init.cpsn_window > config.cpsn_window ||
       init.version_min > wire::kVersion || init.version_max < wire::kVersion) {
     ++counters.drop_malformed;
     return;

@@ -22,6 +22,7 @@ struct SentPacket {
   uint32_t bytes = 0;
   uint8_t epoch = 0;
   State state = State::kFlying;
+  bool by_gap = false;  // lost by the gap rule: if it is acknowledged after all, the threshold was too small
 };
 
 struct RttEstimator {  // RFC 6298 with the gains 1/8 and 1/4

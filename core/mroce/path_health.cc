@@ -167,7 +167,11 @@ void Engine::Impl::on_link(Time now, uint32_t port, bool up) {
   emit(up ? EventKind::kPortActive : EventKind::kPortError, 0, port);
   for (const auto& each : connections) {
     Connection* c = each.get();
-    if (c == nullptr || !c->alive()) continue;
+    if (c == nullptr) continue;
+    if (c->state == Connection::State::kInitSent) {
+      for (Path& p : c->paths) p.link_up = p.port == port ? up : p.link_up;
+    }
+    if (!c->alive()) continue;
     bool touched = false;
     for (Path& p : c->paths) {
       if (p.port != port) continue;

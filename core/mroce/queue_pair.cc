@@ -103,6 +103,7 @@ Status Engine::Impl::modify_qp(Time now, QueuePair& qp, const QpAttr& attr, uint
       qp.tx.sq.clear();
       qp.tx.next = qp.tx.accepted = qp.tx.sq.begin();
       qp.tx.fail_msn.reset();
+      qp.tx.open_tries = qp.tx.rnr_tries = 0;
       if (qp.rq) {
         while (qp.rq->begin() != qp.rq->posted()) qp.rq->pop();
       }

@@ -56,7 +56,7 @@ struct SendWqe {
     return opcode == Opcode::kSend || opcode == Opcode::kSendImm || opcode == Opcode::kSendInv ||
            opcode == Opcode::kWriteImm;
   }
-  bool done() const { return all_sent && unaccepted == 0 && (!wants_response() || responded); }
+  bool done() const { return all_sent && unaccepted == 0 && !voided && (!wants_response() || responded); }
 };
 
 struct TxHalf {

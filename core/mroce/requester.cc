@@ -338,11 +338,8 @@ void Engine::Impl::on_nak(Time now, Connection& c, const wire::Nak& nak) {
     case NakCode::kAccess: case NakCode::kInvalid: case NakCode::kLength: case NakCode::kRemoteOp:
       fail_request(now, *qp, msn, status_of_response(nak.code));
       break;
-    case NakCode::kUnknownStream:
-      fail_request(now, *qp, qp->tx.sq.begin(), WcStatus::kRetryExcErr);
-      break;
     default:
-      break;  // WINDOW, NO_RESOURCE: loss recovery sends it again
+      break;  // WINDOW, NO_RESOURCE: loss recovery sends it again. UNKNOWN_STREAM: until the STOP that says why is here
   }
 }
 

@@ -374,6 +374,7 @@ void Engine::Impl::mark_credit(QueuePair& qp) {
 void Engine::Impl::update_credit(Time now, QueuePair& qp, bool announce_now) {
   RxHalf& rx = qp.rx;
   if (!rx.open) return;
+  const bool asked = announce_now;
   const bool peer_waits = later(rx.demand, rx.granted);
   if (qp.rq) {
     const uint32_t granted = static_cast<uint32_t>(qp.rq->posted() - rx.rq_base);
@@ -395,9 +396,10 @@ void Engine::Impl::update_credit(Time now, QueuePair& qp, bool announce_now) {
       mark_credit(qp);
       announce_now = announce_now || peer_waits;
     }
-    if (later(rx.demand, rx.granted) && !rx.waits_for_srq) {
+    // A peer that asks again may do so because our RECLAIM was lost.
+    if (later(rx.demand, rx.granted) && (!rx.waits_for_srq || asked)) {
+      if (!rx.waits_for_srq) qp.srq->blocked.push(qp.stream);
       rx.waits_for_srq = true;
-      qp.srq->blocked.push(qp.stream);
       for (const auto& [key, other] : qps) {
         const RxHalf& half = other->rx;
         if (other->srq != qp.srq || !half.open || other.get() == &qp || half.waits_for_srq) continue;

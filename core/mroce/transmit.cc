@@ -184,8 +184,10 @@ bool Engine::Impl::build_limits_probe(Time now, Connection& c, TxBurst& out) {
   c.asked_at = now;
   wire::Probe probe;
   probe.token = rng.next();
-  for (const auto& [key, qp] : qps) {
-    if (qp->tx.conn != &c || !qp->tx.credit_blocked || probe.nstreams == probe.streams.size()) continue;
+  // More streams may be blocked than one probe can name: the next one goes on behind the last.
+  for (uint32_t i = 0; i < 65536 && probe.nstreams < probe.streams.size(); ++i) {
+    const QueuePair* qp = stream_qp(++c.asked_stream);
+    if (qp == nullptr || qp->tx.conn != &c || !qp->tx.credit_blocked) continue;
     probe.streams[probe.nstreams++] = static_cast<uint16_t>(qp->attr.dest_qpn & 0xffff);
   }
   Path& p = *any_path(c);
@@ -216,14 +218,16 @@ uint32_t Engine::Impl::burst_limit(const Connection& c) const {
 Path* Engine::Impl::choose_path(Time, Connection& c) {
   const uint64_t packets = c.window_bytes(config.window_bytes) / c.full_packet();
   // A path that gets its next packet too late detects no gaps: keep at least two packets a path in flight.
-  const size_t active = std::clamp<size_t>(packets / 2, c.planes, c.paths.size());
+  const size_t active = std::clamp<size_t>(packets / 2, std::min<size_t>(c.planes, c.paths.size()), c.paths.size());
   Path* best = nullptr;
   double best_share = 0;
   size_t considered = 0;
   const size_t n = c.paths.size();
-  for (size_t i = 0; i < n && considered < active; ++i) {
+  for (size_t i = 0; i < n; ++i) {
     Path& p = c.paths[(c.next_path + i) % n];
     if (!p.usable()) continue;
+    // What waits on a path for its retransmission has no timer: it must not be passed over.
+    if (considered >= active && p.rtx.empty()) continue;
     ++considered;
     if (path_room(c, p) == 0) continue;
     double share = (p.cc.cwnd - p.inflight) / p.cc.cwnd;

@@ -49,6 +49,7 @@ bool take_credit(In value, Ack& out) {
   if (value.size() != end_of::rq_credit || out.ncredits == kMaxAckCredits) return false;
   Credit& credit = out.credits[out.ncredits++];
   credit.stream = get<at::rq_credit::stream>(value.data());
+  credit.incarnation = get<at::rq_credit::incarnation>(value.data());
   credit.limit = get<at::rq_credit::limit>(value.data());
   return true;
 }
@@ -109,7 +110,7 @@ void encode_tlvs(const Ack& ack, std::byte*& cursor) {
   for (size_t i = 0; i < ack.ncredits; ++i) {
     std::byte* const value = begin_tlv(cursor, Tlv::kRqCredit, end_of::rq_credit);
     put<at::rq_credit::stream>(value, ack.credits[i].stream);
-    put_zero<at::rq_credit::zero>(value);
+    put<at::rq_credit::incarnation>(value, ack.credits[i].incarnation);
     put<at::rq_credit::limit>(value, ack.credits[i].limit);
   }
   for (size_t i = 0; i < ack.nreclaims; ++i) {

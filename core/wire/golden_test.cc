@@ -135,7 +135,7 @@ TEST(Golden, ack_with_a_block_and_every_tlv) {
   ack.nnaks = 1;
   ack.naks[0] = {0xb1b2b3b4, NakCode::kRnr, 0x0000000c};
   ack.ncredits = 1;
-  ack.credits[0] = {0xc1c2, 0xc3c4c5c6};
+  ack.credits[0] = {0xc1c2, 0xc3c4c5c6, 0xc7c8};
   ack.nreclaims = 1;
   ack.reclaims[0] = 0xd1d2;
   ack.has_port_status = true;
@@ -146,7 +146,7 @@ TEST(Golden, ack_with_a_block_and_every_tlv) {
                                 "6162636465666768 0000000000000001 0000000000000002 ff00000000000000"
                                 "71727374 81828384 91929394 a1a2 0000"
                                 "01 0c b1b2b3b4 03 000000 0000000c"
-                                "02 08 c1c2 0000 c3c4c5c6"
+                                "02 08 c1c2 c7c8 c3c4c5c6"
                                 "06 02 d1d2"
                                 "03 08 0000000b 00000009");
   EXPECT_EQ(encoded([&](Out out) { return encode_ack(golden_common(Type::kAck), ack, out); }), expected);

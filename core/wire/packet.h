@@ -206,8 +206,9 @@ struct Nak {
   bool operator==(const Nak&) const = default;
 };
 struct Credit {
-  uint16_t stream = 0;  // the receiver's (of this TLV) stream
-  uint32_t limit = 0;   // credits granted so far
+  uint16_t stream = 0;       // the receiver's (of this TLV) stream
+  uint32_t limit = 0;        // credits granted so far
+  uint16_t incarnation = 0;  // low bits of the sending half's: a late ACK must not grant to the next one
 
   bool operator==(const Credit&) const = default;
 };
@@ -250,7 +251,7 @@ enum class Tlv : uint8_t {
   kRemovePath = 5,
   kCreditReclaim = 6,
 };
-// NAK: cpsn32, code8, 3 x 0, arg32 = 12. RQ_CREDIT: stream16, 0 (16), limit32 = 8. PORT_STATUS: mask32, seq32
+// NAK: cpsn32, code8, 3 x 0, arg32 = 12. RQ_CREDIT: stream16, incarnation16, limit32 = 8. PORT_STATUS: mask32, seq32
 // = 8. CREDIT_RECLAIM: stream16 = 2.
 
 inline constexpr size_t kMaxProbeStreams = 64;

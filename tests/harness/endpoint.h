@@ -111,6 +111,7 @@ class Endpoint final : public Receiver {
   const Engine& look() const;  // getters only: does not mark
   bool running() const { return engine_ != nullptr; }
   TestMemory& memory() { return memory_; }
+  const TestMemory& memory() const { return memory_; }
   const std::string& name() const { return options_.name; }
   uint32_t index() const { return index_; }
   uint32_t ports() const { return options_.planes; }

@@ -51,7 +51,7 @@ struct Op {
   End end = End::kOpen;
   uint64_t posted_tick = 0;
   uint64_t ended_tick = UINT64_MAX;
-  std::vector<bool> placed;  // WRITE: by packet
+  std::vector<bool> placed;  // WRITE: in units of 32 bytes
   uint32_t placed_bytes = 0;
   uint32_t landed_bytes = 0;  // READ, atomics: in the requester's memory
   uint32_t executions = 0;    // atomics
@@ -100,7 +100,7 @@ struct Flow {
   bool failed = false;      // a completion with an error was seen
   Mr region;                // at the responder
   std::vector<std::byte> initial;
-  uint32_t mtu = 0;  // of its connection; 0: not seen yet
+  uint32_t mtu = 0;  // smallest payload of a full packet that it may have; 0: not known yet
 
   bool has_flaw_posted() const;
   size_t first_flaw() const;  // index of the first posted one; ops.size() if there is none
@@ -117,7 +117,7 @@ struct Side {
   ReceivePool* receives = nullptr;
   std::unique_ptr<ReceivePool> own_receives;
   bool alive = true;  // not destroyed
-  bool events = false;
+  bool ready = true;  // RTS was reached
 };
 
 struct Link {

@@ -38,6 +38,10 @@ void Oracle::before_post(Flow& flow, Op& op) {
 void Oracle::posted(Flow& flow, Op& op) {
   op.posted = true;
   op.posted_tick = tick();
+  if (op.flaw != Flaw::kNone) {
+    flow.requester->receives->disturbed = true;
+    flow.responder->receives->disturbed = true;
+  }
   if (op.is_inline()) forget_op_memory(op, *flow.requester->endpoint);
 }
 

@@ -125,14 +125,29 @@ void Oracle::on_place(Endpoint& endpoint, const Placement& placement, std::span<
   }
 }
 
+namespace {
+// Payloads of packets are multiples of this, except the last.
+constexpr uint64_t kGranule = 32;
+
+// Two endpoints may have more than one connection, if both began at once on different planes.
+uint32_t smallest_payload(const Flow& flow) {
+  uint32_t smallest = 0;
+  for (const ConnectionStats& stats : flow.responder->endpoint->look().connection_stats()) {
+    for (uint32_t port = 0; port < flow.requester->endpoint->ports(); ++port) {
+      if (stats.remote.ip != flow.requester->endpoint->gid(port)) continue;
+      smallest = smallest == 0 ? stats.payload_mtu : std::min(smallest, stats.payload_mtu);
+    }
+  }
+  return smallest;
+}
+}  // namespace
+
 void Oracle::place_in_region(Flow& flow, const Placement& placement, std::span<const std::byte> data) {
   if (!may_place(*flow.responder, "a WRITE")) return;
-  if (flow.mtu == 0) {
-    const auto connection = flow.responder->endpoint->connection_to(*flow.requester->endpoint);
-    if (connection) flow.mtu = connection->payload_mtu;
-  }
-  for (size_t i = flow.next_end; i < flow.next_post; ++i) {
-    if (try_place(flow, flow.ops[i], placement, data)) return;
+  if (flow.mtu == 0) flow.mtu = smallest_payload(flow);
+  // What ended in another way than by success may still have been under way.
+  for (size_t i = 0; i < flow.next_post; ++i) {
+    if (flow.ops[i].end != Op::End::kSuccess && try_place(flow, flow.ops[i], placement, data)) return;
   }
   std::string text =
       fmt::format("{} bytes at {:#x} belong to no work request that is under way, or came twice",
@@ -151,14 +166,16 @@ bool Oracle::try_place(Flow& flow, Op& op, const Placement& placement, std::span
   if (!op.posted || !op.is_write() || op.flaw != Flaw::kNone || op.length == 0) return false;
   if (placement.addr < op.remote || placement.addr + placement.length > op.remote + op.length) return false;
   const uint64_t offset = placement.addr - op.remote;
-  if (flow.mtu == 0 || offset % flow.mtu != 0) return false;
-  if (placement.length != std::min<uint64_t>(flow.mtu, op.length - offset)) return false;
-  const size_t packet = offset / flow.mtu;
-  if (op.placed.empty()) op.placed.resize((op.length + flow.mtu - 1) / flow.mtu);
-  if (op.placed[packet] || !is_pattern(data, op.pattern, offset)) return false;
-  op.placed[packet] = true;
-  op.placed_bytes += placement.length;
   const bool last = offset + placement.length == op.length;
+  if (offset % kGranule != 0 || (!last && placement.length % kGranule != 0)) return false;
+  const auto begin = static_cast<int64_t>(offset / kGranule);
+  const auto end = static_cast<int64_t>((offset + placement.length + kGranule - 1) / kGranule);
+  if (op.placed.empty()) op.placed.resize((op.length + kGranule - 1) / kGranule);
+  const bool twice =
+      std::find(op.placed.begin() + begin, op.placed.begin() + end, true) != op.placed.begin() + end;
+  if (twice || !is_pattern(data, op.pattern, offset)) return false;
+  std::fill(op.placed.begin() + begin, op.placed.begin() + end, true);
+  op.placed_bytes += placement.length;
   if (last != placement.tail)
     report("tail_order", fmt::format("wrong call for a tail: {}", describe(flow, op)));
   if (last && tail_hold_) check_tail(flow, op);

@@ -19,10 +19,11 @@ enum class Bug : uint8_t {
   kDoubleAtomic,      // an atomic executes twice
   kStaleOverwrite,    // a packet of a WRITE is placed again after its completion
   kSilentOverwrite,   // the same, in a way that only the contents tell
-  kEarlyTail,         // the last packet of a WRITE is placed before one of the others
-  kLostPlacement,     // a packet is acknowledged but not placed
+  kLostBody,          // a packet of a WRITE is lost although it was acknowledged, but not its last
+  kLostPlacement,     // the same for any payload
   kWrongByte,         // one byte of a payload changes
-  kWrongReceive,      // the bytes of a receive completion are not the message's
+  kWrongReceive,      // the length in the completion of a receive is wrong
+  kLostNotification,  // an armed CQ does not tell
 };
 
 struct Plant {
@@ -42,17 +43,19 @@ struct Plant {
 
   // Puts itself between the engine and the memory; call after the oracle's hooks are in place.
   void watch(Endpoint& endpoint);
+  void add_region(const Endpoint& endpoint, const Mr& region) {
+    regions_.emplace_back(&endpoint.memory(), region);
+  }
   // What the application polls from one CQ.
   void change_completions(std::vector<Wc>& completions);
   // A work request of this flow has just completed well.
   void after_success(Flow& flow, const Op& op);
 
  private:
-  struct Kept {
-    Placement placement;
-    std::vector<std::byte> data;
-  };
-  std::optional<Kept> kept_;  // a body packet that waits for the tail
+  bool swallow(TestMemory& memory, const Placement& placement, std::span<const std::byte> data);
+  void overwrite_silently(Flow& flow, const Op& op);
+
+  std::vector<std::pair<const TestMemory*, Mr>> regions_;  // that WRITEs go to
   std::optional<Wc> held_back_;
   bool busy_ = false;
 };

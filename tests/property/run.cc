@@ -128,6 +128,9 @@ void Run::begin_link(Link& link, Host& a, Host& b) {
   }
   const bool flawed = o_.flaws && rng_.chance(0.5);
   const bool which = rng_.chance(0.5);
+  if (plant_ != nullptr) {
+    for (const Flow& flow : link.flow) plant_->add_region(*flow.responder->endpoint, flow.region);
+  }
   write_script(link.flow[0], flawed && which);
   write_script(link.flow[1], flawed && !which);
   oracle_.add_link(link);
@@ -378,6 +381,7 @@ void Run::poll(bool everything) {
   }
   for (const auto& cq : cqs_) {
     if (cq->armed && !cq->endpoint->take_event(EventKind::kCompletion, cq->user)) continue;
+    if (cq->armed && plant_ != nullptr && plant_->now(Bug::kLostNotification)) continue;
     take(*cq);
     const Status armed = cq->endpoint->engine().arm_cq(cq->handle, false);
     cq->armed = true;
@@ -427,7 +431,8 @@ RunResult Run::go() {
   const uint64_t pace = rng_.chance(0.7) ? 100 : 5000;  // us between doings
   while (!(all_posted() && all_finished()) && world_.now() < give_up) {
     act();
-    const Nanos rest = micros(static_cast<int64_t>(rng_.between(1, pace)));
+    const bool patient = calm_ && world_.now() > calm_at + seconds(2);  // a long time-out, or a stall
+    const Nanos rest = patient ? millis(50) : micros(static_cast<int64_t>(rng_.between(1, pace)));
     world_.run_until(
         [this] {
           poll(false);
@@ -460,7 +465,6 @@ RunResult Run::go() {
 
 // Links that nobody broke must serve at once now: no credit, window or number has got lost.
 void Run::final_round() {
-  poll(true);
   for (const auto& link : links_) oracle_.check_finished(*link);
   if (!oracle_.violations().empty()) return;
   world_.run_for(seconds(3));  // outages that were still to end, and paths that come back
@@ -476,7 +480,7 @@ void Run::final_round() {
         },
         micros(200));
   }
-  poll(true);
+  poll(false);
   for (const auto& link : links_) {
     oracle_.check_finished(*link);
     if (!link->disturbed && !link->flawed() && !finished(*link)) {

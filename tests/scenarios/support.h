@@ -85,6 +85,12 @@ inline Link add_link(Pair& pair, const QpOptions& options = {}, const ConnectOpt
   return link;
 }
 
+inline EndpointOptions tweaked(std::function<void(EngineConfig&)> tweak) {
+  EndpointOptions options;
+  options.tweak = std::move(tweak);
+  return options;
+}
+
 inline double us(Nanos duration) {
   return static_cast<double>(duration.count()) / 1e3;
 }

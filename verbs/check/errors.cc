@@ -123,8 +123,10 @@ void case_access_errors(Side& side) {
 void case_local_errors(Side& side) {
   for (const ibv_wr_opcode opcode : {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ}) {
     Setup setup(side);
+    std::array sge{setup.local.sge(0, 100)};
+    if (!side.initiator) setup.link.post_recv(9, sge);  // a SEND starts only where there is one
+    side.control.barrier();
     if (side.initiator) {
-      std::array sge{setup.local.sge(0, 100)};
       sge[0].lkey ^= 0x777;
       ibv_send_wr wr = rdma_wr(opcode, 1, sge, setup.remote, 0);
       setup.link.post_send(wr);
