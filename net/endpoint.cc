@@ -72,54 +72,61 @@ tl::expected<std::unique_ptr<Endpoint>, std::string> Endpoint::open(const Settin
   std::unique_ptr<Endpoint> endpoint(new Endpoint(nullptr));
   auto impl = std::make_unique<Impl>(settings, sink, endpoint->mutex_);
   for (const std::string& sentence : settings.unknown()) impl->log(LogLevel::kWarn, "{}", sentence);
-
-  auto links = LinkWatch::open();
-  if (!links) return Failure(links.error());
-  impl->links = std::move(*links);
-  auto addresses = find_local_addresses(settings.text("addresses"));
-  if (!addresses) return Failure(addresses.error());
-  impl->addresses = *addresses;
-  impl->links.follow(*addresses);
-
-  const auto base_port = static_cast<uint16_t>(settings.number("base_port"));
-  auto receivers = ReceiveSockets::open(*addresses, base_port, settings.number("receive_buffer"));
-  if (!receivers) return Failure(receivers.error());
-  impl->receivers.emplace(std::move(*receivers));
-  if (!impl->receivers->hint().empty()) impl->log(LogLevel::kInfo, "{}", impl->receivers->hint());
-
   impl->opened = clock_now();
   impl->seed = choose_seed(settings);
-  const uint8_t slot = impl->receivers->slot();
-  auto trace = open_trace(settings, impl->opened, *addresses, static_cast<uint16_t>(base_port + slot));
-  if (!trace) return Failure(trace.error());
-  auto clauses = parse_clauses(settings.text("impair"));
-  if (!clauses) return Failure(clauses.error());
-  Impairment impairment(std::move(*clauses), impl->seed, impl->opened);
-  if (impairment.impairs_out() || impairment.impairs_in()) {
-    impl->log(LogLevel::kInfo, "impairing with seed {}: {}", impairment.seed(), settings.text("impair"));
-  }
-  impl->wire.emplace(SendSockets(*addresses), std::move(impairment), std::move(*trace), *impl);
 
+  if (auto opened = impl->open_receivers(); !opened) return Failure(opened.error());
+  if (auto opened = impl->open_wire(); !opened) return Failure(opened.error());
   EngineSurroundings surroundings;
-  surroundings.addresses = *addresses;
-  surroundings.slot = slot;
+  surroundings.addresses = impl->addresses;
+  surroundings.slot = impl->receivers->slot();
   surroundings.receive_buffer_bytes = impl->receivers->granted_bytes();
   surroundings.seed = impl->seed;
   surroundings.endpoint_id = random_endpoint_id();
   impl->engine = std::make_unique<Engine>(engine_config(settings, surroundings), impl->memory);
 
   std::vector<int> sockets;
-  for (size_t i = 0; i < addresses->size(); ++i) {
-    const LocalAddress& address = (*addresses)[i];
-    impl->gids.push_back({address.gid, address.interface, address.ifindex});
-    sockets.push_back(impl->receivers->fd(i));
-  }
+  for (size_t i = 0; i < impl->receivers->count(); ++i) sockets.push_back(impl->receivers->fd(i));
   endpoint->impl_ = std::move(impl);
-  if (auto started = endpoint->impl_->helper.start(sockets, endpoint->impl_->links.fd()); !started) {
+  auto started = endpoint->impl_->helper.start(sockets, endpoint->impl_->links.fd());
+  if (!started) {
     endpoint->gone_.store(true);  // nobody knows us yet: go without a word
     return Failure(started.error());
   }
   return endpoint;
+}
+
+tl::expected<void, std::string> Endpoint::Impl::open_receivers() {
+  auto watch = LinkWatch::open();
+  if (!watch) return Failure(watch.error());
+  links = std::move(*watch);
+  auto found = find_local_addresses(settings.text("addresses"));
+  if (!found) return Failure(found.error());
+  addresses = std::move(*found);
+  links.follow(addresses);
+  for (const LocalAddress& address : addresses)
+    gids.push_back({address.gid, address.interface, address.ifindex});
+
+  const auto base_port = static_cast<uint16_t>(settings.number("base_port"));
+  auto opened_sockets = ReceiveSockets::open(addresses, base_port, settings.number("receive_buffer"));
+  if (!opened_sockets) return Failure(opened_sockets.error());
+  receivers.emplace(std::move(*opened_sockets));
+  if (!receivers->hint().empty()) log(LogLevel::kInfo, "{}", receivers->hint());
+  return {};
+}
+
+tl::expected<void, std::string> Endpoint::Impl::open_wire() {
+  const auto port = static_cast<uint16_t>(settings.number("base_port") + receivers->slot());
+  auto trace = open_trace(settings, opened, addresses, port);
+  if (!trace) return Failure(trace.error());
+  auto clauses = parse_clauses(settings.text("impair"));
+  if (!clauses) return Failure(clauses.error());
+  Impairment impairment(std::move(*clauses), seed, opened);
+  if (impairment.impairs_out() || impairment.impairs_in()) {
+    log(LogLevel::kInfo, "impairing with seed {}: {}", impairment.seed(), settings.text("impair"));
+  }
+  wire.emplace(SendSockets(addresses), std::move(impairment), std::move(*trace), *this);
+  return {};
 }
 
 const std::vector<GidEntry>& Endpoint::gids() const {

@@ -28,6 +28,10 @@ struct RoundBudget {
 struct Endpoint::Impl final : WireUser, HelperWork {
   Impl(const Settings& settings_in, EventSink& sink_in, std::mutex& mutex_in);
 
+  // --- endpoint.cc: the steps of open(); errors are sentences ---
+  tl::expected<void, std::string> open_receivers();
+  tl::expected<void, std::string> open_wire();
+
   // --- progress.cc: all but the last need the lock ---
   // What has arrived, timers, sending, events. `sockets`: which receiving sockets to look at.
   HelperRound round(Time now, uint64_t sockets, bool links, const RoundBudget& budget);
@@ -68,7 +72,8 @@ struct Endpoint::Impl final : WireUser, HelperWork {
   std::optional<Wire> wire;
   std::unique_ptr<Engine> engine;
 
-  Time now{};  // of the present round
+  Time now{};        // of the present round
+  Time last_look{};  // of an application's thread at the sockets
   uint64_t rounds = 0;
   bool unsent = false;  // the engine may have more to send
   uint64_t socket_overflows = 0;

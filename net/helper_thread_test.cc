@@ -31,7 +31,12 @@ class FakeWork : public HelperWork {
     changed_.notify_all();
     return result;
   }
-  Time last_call() const override { return always_calls_ ? clock() : time_from_ns(0); }
+  Time last_call() const override {
+    if (always_calls_) return clock();
+    if (!spins_on_memory_) return time_from_ns(0);
+    // Called 10 us before the arrival, then not any more.
+    return clock() - (asked_.fetch_add(1) == 0 ? micros(10) : micros(30));
+  }
   Time deadline() const override { return time_from_ns(deadline_.load()); }
   Time clock() const override { return time_from_ns(clock_.load()); }
 
@@ -50,6 +55,8 @@ class FakeWork : public HelperWork {
   WakeReason last_reason_;
   int socket_ = -1;
   std::atomic<bool> always_calls_{false};
+  std::atomic<bool> spins_on_memory_{false};
+  mutable std::atomic<int> asked_{0};
   std::atomic<int64_t> deadline_{ns_of(kNever)};
   std::atomic<int64_t> clock_{1'000'000'000};
 };
@@ -97,8 +104,22 @@ TEST_F(HelperThreadTest, leaves_arrivals_to_a_polling_application_and_takes_over
   EXPECT_EQ(helper_.counters().took_over.load(), 1u);
 }
 
+TEST_F(HelperThreadTest, learns_that_an_application_spins_on_memory_and_forgets_it_when_it_polls) {
+  work_.spins_on_memory_ = true;
+  for (uint64_t arrival = 1; arrival <= 10; ++arrival) {
+    work_.asked_ = 0;
+    arrive();
+    ASSERT_TRUE(work_.wait([&](const FakeWork& w) { return w.rounds_ >= arrival; }));
+  }
+  EXPECT_EQ(helper_.counters().stepped_aside.load(), 4u) << "then it has learned";
+
+  work_.always_calls_ = true;  // polls now, and takes what arrives by itself
+  arrive();
+  while (helper_.counters().stepped_aside.load() < 5) std::this_thread::yield();
+  EXPECT_EQ(work_.rounds(), 10u);
+}
+
 TEST_F(HelperThreadTest, reports_link_events) {
-  work_.wait([](const FakeWork&) { return true; });
   ASSERT_EQ(write(links_far_.get(), "x", 1), 1);
   EXPECT_TRUE(work_.wait([](const FakeWork& w) { return w.last_reason_.links; }));
 }

@@ -31,6 +31,18 @@ bool continues(const TxBurst& burst, const HeldDatagram& next) {
          burst.total_bytes + next.bytes.size() <= kMaxBurstBytes;
 }
 
+HeldDatagram copy_of_segment(const TxBurst& burst, uint32_t length, Ecn ecn, SliceCutter& cutter) {
+  HeldDatagram held;
+  held.tx = burst;
+  held.tx.slices = {};
+  held.tx.ecn = ecn;
+  held.tx.segments = 1;
+  held.tx.segment_bytes = held.tx.total_bytes = length;
+  held.bytes.resize(length);
+  cutter.copy(length, held.bytes.data());
+  return held;
+}
+
 }  // namespace
 
 Impairment::Impairment(std::vector<ImpairmentClause> clauses, uint64_t seed, Time opened)
@@ -146,6 +158,32 @@ Impairment::Verdict Impairment::judge(Direction& direction, bool outgoing, Time 
   return verdict;
 }
 
+// What does not pass at once: dropped, or copied once or twice into the queue.
+void Impairment::set_aside(Direction& direction, HeldDatagram&& held, const Verdict& verdict, uint8_t path,
+                           ImpairmentSink& sink) {
+  if (verdict.drop) {
+    drop_held(held, sink);
+    return;
+  }
+  held.due = verdict.due;
+  if (verdict.copy_twice) {
+    ++direction.counters.duplicated;
+    hold(direction, HeldDatagram(held), path, sink);
+  }
+  if (verdict.corrupt && !held.bytes.empty()) {
+    const uint64_t bit = direction.rng.below(held.bytes.size() * 8);
+    held.bytes[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+  }
+  hold(direction, std::move(held), path, sink);
+}
+
+void Impairment::hold(Direction& direction, HeldDatagram&& held, uint8_t path, ImpairmentSink& sink) {
+  if (queue_.push(std::move(held))) return;  // moves only on success
+  ++direction.counters.dropped_queue;
+  ++direction.paths[path].dropped;
+  drop_held(held, sink);
+}
+
 void Impairment::drop_held(const HeldDatagram& held, ImpairmentSink& sink) {
   if (!held.outgoing) {
     sink.dropped_in(held.rx, held.bytes);
@@ -157,23 +195,10 @@ void Impairment::drop_held(const HeldDatagram& held, ImpairmentSink& sink) {
   sink.dropped_out(datagram);
 }
 
-void Impairment::hold(Direction& direction, HeldDatagram&& held, bool corrupt, uint8_t path,
-                      ImpairmentSink& sink) {
-  if (corrupt && !held.bytes.empty()) {
-    const uint64_t bit = direction.rng.below(held.bytes.size() * 8);
-    held.bytes[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
-  }
-  if (!queue_.push(std::move(held))) {  // moves only on success
-    ++direction.counters.dropped_queue;
-    ++direction.paths[path].dropped;
-    drop_held(held, sink);
-  }
-}
-
 void Impairment::transmit(Time now, const TxBurst& burst, ImpairmentSink& sink) {
   draw_delays(out_);
   SliceCutter cutter(burst.slices);
-  TxBurst run = burst;
+  TxBurst run = burst;  // the survivors so far, of one codepoint
   run.segments = run.total_bytes = 0;
   slices_.clear();
   const auto pass_run = [&] {
@@ -189,33 +214,15 @@ void Impairment::transmit(Time now, const TxBurst& burst, ImpairmentSink& sink) 
     const uint32_t length = segment_length(burst, i);
     const Verdict verdict =
         judge(out_, true, now, {burst.path, burst.port, length, burst.to.ip.is_v4_mapped(), burst.ecn});
-    const bool copy = verdict.drop || verdict.corrupt || verdict.copy_twice || verdict.due > now;
-    if (!copy) {
+    if (verdict.passes(now)) {
       if (verdict.ecn != run.ecn) pass_run();
       run.ecn = verdict.ecn;
       cutter.take(length, slices_);
       ++run.segments;
       run.total_bytes += length;
-      continue;
+    } else {
+      set_aside(out_, copy_of_segment(burst, length, verdict.ecn, cutter), verdict, burst.path, sink);
     }
-    HeldDatagram held;
-    held.due = verdict.due;
-    held.tx = burst;
-    held.tx.slices = {};
-    held.tx.ecn = verdict.ecn;
-    held.tx.segments = 1;
-    held.tx.segment_bytes = held.tx.total_bytes = length;
-    held.bytes.resize(length);
-    cutter.copy(length, held.bytes.data());
-    if (verdict.drop) {
-      drop_held(held, sink);
-      continue;
-    }
-    if (verdict.copy_twice) {
-      ++out_.counters.duplicated;
-      hold(out_, HeldDatagram(held), false, burst.path, sink);
-    }
-    hold(out_, std::move(held), verdict.corrupt, burst.path, sink);
   }
   pass_run();
   release(now, sink);
@@ -226,13 +233,12 @@ void Impairment::receive(Time now, const RxMeta& meta, std::span<const std::byte
   MROCE_ASSERT(segment_bytes > 0 || bytes.empty());
   draw_delays(in_);
   RxMeta run_meta = meta;
-  size_t run_begin = 0;
+  size_t run_begin = 0;  // the survivors in a row so far, of one codepoint
   size_t run_end = 0;
   const auto pass_run = [&] {
     if (run_end == run_begin) return;
     in_.counters.delivered += (run_end - run_begin + segment_bytes - 1) / segment_bytes;
     sink.pass_in(run_meta, bytes.subspan(run_begin, run_end - run_begin), segment_bytes);
-    run_begin = run_end;
   };
   for (size_t at = 0; at < bytes.size(); at += segment_bytes) {
     const auto datagram = bytes.subspan(at, std::min<size_t>(segment_bytes, bytes.size() - at));
@@ -240,31 +246,21 @@ void Impairment::receive(Time now, const RxMeta& meta, std::span<const std::byte
     const Verdict verdict = judge(
         in_, false, now,
         {path, meta.port, static_cast<uint32_t>(datagram.size()), meta.from.ip.is_v4_mapped(), meta.ecn});
-    const bool copy = verdict.drop || verdict.corrupt || verdict.copy_twice || verdict.due > now;
-    if (!copy) {
+    if (verdict.passes(now)) {
       if (run_end != at || verdict.ecn != run_meta.ecn) {
         pass_run();
         run_begin = at;
       }
       run_meta.ecn = verdict.ecn;
       run_end = at + datagram.size();
-      continue;
+    } else {
+      HeldDatagram held;
+      held.outgoing = false;
+      held.rx = meta;
+      held.rx.ecn = verdict.ecn;
+      held.bytes.assign(datagram.begin(), datagram.end());
+      set_aside(in_, std::move(held), verdict, path, sink);
     }
-    if (verdict.drop) {
-      sink.dropped_in(meta, datagram);
-      continue;
-    }
-    HeldDatagram held;
-    held.due = verdict.due;
-    held.outgoing = false;
-    held.rx = meta;
-    held.rx.ecn = verdict.ecn;
-    held.bytes.assign(datagram.begin(), datagram.end());
-    if (verdict.copy_twice) {
-      ++in_.counters.duplicated;
-      hold(in_, HeldDatagram(held), false, path, sink);
-    }
-    hold(in_, std::move(held), verdict.corrupt, path, sink);
   }
   pass_run();
   release(now, sink);

@@ -114,7 +114,8 @@ class Impairment {
     bool copy_twice = false;
     bool corrupt = false;
     Ecn ecn = Ecn::kNotEct;
-    Time due{};  // the present moment: passes at once
+    Time due{};
+    bool passes(Time now) const { return !drop && !copy_twice && !corrupt && due <= now; }
   };
 
   bool applies(const ImpairmentClause& clause, bool outgoing, uint8_t path, uint32_t plane, Nanos age) const;
@@ -123,7 +124,9 @@ class Impairment {
   bool judge_loss(Direction& direction, const ImpairmentClause& clause, Lane& lane, Nanos age);
   bool judge_rate(Direction& direction, const ImpairmentClause& clause, Lane& lane, Time now,
                   const Datagram& datagram, Time& due);
-  void hold(Direction& direction, HeldDatagram&& held, bool corrupt, uint8_t path, ImpairmentSink& sink);
+  void set_aside(Direction& direction, HeldDatagram&& held, const Verdict& verdict, uint8_t path,
+                 ImpairmentSink& sink);
+  void hold(Direction& direction, HeldDatagram&& held, uint8_t path, ImpairmentSink& sink);
   void drop_held(const HeldDatagram& held, ImpairmentSink& sink);
   void release_out(Time now, ImpairmentSink& sink);
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 
@@ -12,6 +13,12 @@ namespace mroce::net {
 namespace {
 
 using Problem = std::optional<std::string>;  // nothing: fine
+
+constexpr auto kItems = std::to_array<ImpairmentItem>({
+#define MROCE_IMPAIRMENT_ITEM(name, form, sentence) ImpairmentItem{#name, form, sentence},
+    MROCE_IMPAIRMENT_ITEMS(MROCE_IMPAIRMENT_ITEM)
+#undef MROCE_IMPAIRMENT_ITEM
+});
 
 constexpr size_t kMaxClauses = 64;
 constexpr size_t kMaxWindows = 64;
@@ -190,11 +197,10 @@ Problem read_item(std::string_view key, std::string_view value, ImpairmentClause
     clause.seed = number;
     return problem;
   }
-  return fmt::format(
-      "'{}' is no impairment; there are loss, burst, reorder, duplicate, corrupt, delay, rate, queue, ce, "
-      "down, and the "
-      "limits path, plane, dir, during, seed",
-      key);
+  std::string names;
+  for (const ImpairmentItem& item : kItems)
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", item.name);
+  return fmt::format("'{}' is no impairment; there are {}", key, names);
 }
 
 Problem read_clause(std::string_view text, ImpairmentClause& clause) {
@@ -218,6 +224,10 @@ Problem read_clause(std::string_view text, ImpairmentClause& clause) {
 }
 
 }  // namespace
+
+std::span<const ImpairmentItem> impairment_items() {
+  return kItems;
+}
 
 tl::expected<std::vector<ImpairmentClause>, std::string> parse_clauses(std::string_view text) {
   std::vector<ImpairmentClause> clauses;

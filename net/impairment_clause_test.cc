@@ -97,6 +97,16 @@ TEST(ImpairmentClauses, mistakes_are_named_with_a_hint) {
   }
 }
 
+TEST(ImpairmentClauses, every_item_of_the_table_is_known_to_the_parser_and_named_by_its_error) {
+  const std::string listing = parse_clauses("nonsense=1").error();
+  for (const ImpairmentItem& item : impairment_items()) {
+    const auto clauses = parse_clauses(std::string(item.name) + "=?");
+    ASSERT_FALSE(clauses.has_value());
+    EXPECT_THAT(clauses.error(), ::testing::Not(HasSubstr("is no impairment"))) << item.name;
+    EXPECT_THAT(listing, HasSubstr(std::string(item.name)));
+  }
+}
+
 TEST(ImpairmentClauses, the_number_of_clauses_is_bounded) {
   std::string many;
   for (int i = 0; i < 65; ++i) many += "loss=1%;";

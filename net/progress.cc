@@ -12,6 +12,7 @@ namespace mroce::net {
 namespace {
 
 constexpr size_t kLargeBurst = 16 * 1024;  // behind a burst like this there is often another
+constexpr Nanos kLookAtLeastEvery = micros(20);
 constexpr uint32_t kCommandBursts = 32;
 constexpr int64_t kInside = INT64_MAX / 2;  // of last_call_ns: a call goes on, which is as fresh as it gets
 constexpr RoundBudget kPollBudget{.receives = 4, .bursts = 32};
@@ -67,6 +68,9 @@ std::unique_lock<std::mutex> Endpoint::acquire() const {
 void Endpoint::Impl::after_command(Time at) {
   now = at;
   last_call_ns.store(kInside, std::memory_order_relaxed);
+  // The helper thread steps aside for a caller that only posts, too, so such a caller must receive now and
+  // then.
+  if (at - last_look >= kLookAtLeastEvery) polling_round(at);
   unsent = transmit(at, kCommandBursts);
   deliver_events();
   publish_deadline(at, unsent);
@@ -74,6 +78,7 @@ void Endpoint::Impl::after_command(Time at) {
 }
 
 HelperRound Endpoint::Impl::polling_round(Time at) {
+  last_look = at;
   const WakeReason ready = helper.look();
   return round(at, ready.sockets, ready.links, kPollBudget);
 }

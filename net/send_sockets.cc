@@ -117,6 +117,11 @@ uint16_t SendSockets::source_port(uint32_t port, uint16_t entropy) {
   return socket != nullptr ? socket->source_port : uint16_t{0};
 }
 
+int SendSockets::descriptor(uint32_t port, uint16_t entropy) {
+  const Socket* socket = socket_for(port, entropy);
+  return socket != nullptr ? socket->fd.get() : -1;
+}
+
 SendResult SendSockets::send(const TxBurst& burst) {
   MROCE_ASSERT(burst.segments >= 1 && burst.segments <= kMaxSegments && burst.total_bytes <= kMaxBurstBytes);
   Socket* socket = socket_for(burst.port, burst.entropy);

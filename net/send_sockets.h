@@ -52,6 +52,7 @@ class SendSockets {
   SendResult send(const TxBurst& burst);
   // The UDP source port that `burst` would have; 0 if its socket cannot be opened.
   uint16_t source_port(uint32_t port, uint16_t entropy);
+  int descriptor(uint32_t port, uint16_t entropy);  // -1 if it cannot be opened; to change options in tests
   size_t open_sockets() const { return by_use_.size(); }
   const SendCounters& counters() const { return counters_; }
   void close();

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/udp.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -105,6 +107,29 @@ TEST_P(RoundTrip, a_short_last_segment_and_a_single_one_keep_their_lengths) {
   EXPECT_EQ(one->segment_bytes, 40u);
   EXPECT_EQ(one->bytes.size(), 40u);
   EXPECT_FALSE(receivers_->receive(0).has_value()) << "nothing else is there";
+}
+
+TEST_P(RoundTrip, segments_go_one_by_one_where_the_kernel_refuses_to_segment) {
+  SendSockets senders(loopback(GetParam()));
+  // Without UDP checksums the kernel segments nothing (EINVAL).
+  ASSERT_TRUE(GetParam() ? set_option(senders.descriptor(0, 0), IPPROTO_UDP, UDP_NO_CHECK6_TX, 1)
+                         : set_option(senders.descriptor(0, 0), SOL_SOCKET, SO_NO_CHECK, 1));
+  if (GetParam()) set_option(receivers_->fd(0), IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
+  TxBurst sent = burst(5, 1000, 10);
+  sent.ecn = Ecn::kEct0;
+  const SendResult result = senders.send(sent);
+  ASSERT_EQ(result.outcome, SendOutcome::kSent) << std::strerror(result.error);
+  EXPECT_EQ(result.segments, 5u);
+  EXPECT_EQ(senders.counters().gso_refused, 1u);
+  size_t at = 0;
+  while (at < data_.size()) {
+    const auto received = wait_for(*receivers_);
+    ASSERT_TRUE(received.has_value());
+    EXPECT_EQ(received->meta.ecn, Ecn::kEct0);
+    ASSERT_TRUE(
+        std::equal(received->bytes.begin(), received->bytes.end(), data_.begin() + static_cast<long>(at)));
+    at += received->bytes.size();
+  }
 }
 
 TEST_P(RoundTrip, equal_entropy_is_an_equal_source_port_and_the_pool_is_bounded) {

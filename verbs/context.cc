@@ -44,6 +44,7 @@ void fill_device_attr(const Context& context, ibv_device_attr& out) {
   out.sys_image_guid = the_device().guid;
   out.max_mr_size = uint64_t{1} << 63;
   out.page_size_cap = 0xfffff000;  // any page size from 4 KiB
+  out.vendor_id = 0xffffff;        // not one that the IEEE has given out: programs look up quirks by it
   out.max_qp = clamp_int(config.max_qp);
   out.max_qp_wr = clamp_int(config.max_qp_wr);
   out.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |

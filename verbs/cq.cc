@@ -10,6 +10,11 @@
 namespace mroce::verbs {
 namespace {
 
+// Programs size their queues to the last entry and count on what hardware does: that the acknowledgement of a
+// request comes before the peer's answer to it. (ib_send_lat -e, with one entry for what it sends, loses a
+// completion and then waits for ever.) Here the two may change places; a few entries more cost nothing.
+constexpr uint32_t kLeastCapacity = 64;
+
 // The fast path. Completions come in batches, so that a long array does not take a long lock.
 int poll_cq(ibv_cq* ibv, int num_entries, ibv_wc* out) {
   Cq& cq = cq_of(ibv);
@@ -73,7 +78,7 @@ Cq* create_cq(ibv_context* ibv, uint64_t entries, void* cq_context, ibv_comp_cha
   cq->context = ibv;
   cq->channel = channel;
   cq->cq_context = cq_context;
-  const auto capacity = static_cast<uint32_t>(entries);
+  const auto capacity = std::max(static_cast<uint32_t>(entries), kLeastCapacity);
   const auto handle = command(context, [&](Engine& engine, Time) {
     return engine.create_cq(capacity, reinterpret_cast<uint64_t>(cq));
   });
@@ -122,8 +127,9 @@ int impl_ibv_resize_cq(ibv_cq* ibv, int cqe) {
   Context& context = context_of(cq);
   if (!context.session->alive()) return ENODEV;
   if (cqe <= 0 || static_cast<uint32_t>(cqe) > context.session->config().max_cqe) return EINVAL;
-  const auto capacity = command(
-      context, [&](Engine& engine, Time) { return engine.resize_cq(cq.engine, static_cast<uint32_t>(cqe)); });
+  const uint32_t wanted = std::max(static_cast<uint32_t>(cqe), kLeastCapacity);
+  const auto capacity =
+      command(context, [&](Engine& engine, Time) { return engine.resize_cq(cq.engine, wanted); });
   if (!capacity) return mroce::errno_of(capacity.error());
   cq.cqe = static_cast<int>(*capacity);
   return 0;

@@ -144,6 +144,9 @@ int pop_with_signal(EventQueue& queue, int flags, Then&& then) {
 }
 
 TEST_F(EventQueueTest, a_blocked_reader_goes_on_after_a_signal_with_sa_restart) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer keeps signals back while a thread is in read()";
+#endif
   EXPECT_EQ(pop_with_signal(queue_, SA_RESTART, [&] { queue_.push(object_.event()); }), 0);
 }
 

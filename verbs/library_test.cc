@@ -1,5 +1,4 @@
-// The library as a program sees it, in one process: what is refused and how, what attributes say, and that
-// the words are those of the installed libibverbs.
+// The library as a program sees it, in one process: what is refused and how, what attributes say.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>

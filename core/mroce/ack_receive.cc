@@ -43,6 +43,7 @@ void Engine::Impl::accept_cpsn(Time now, Connection& c, uint64_t cpsn) {
     }
   }
   packet.state = TxPacket::State::kAccepted;
+  c.progressed = now;
   const TxPacket accepted = packet;
   switch (accepted.kind) {
     case TxPacket::Kind::kRequest:
@@ -94,9 +95,7 @@ void Engine::Impl::on_ack(Time now, Connection& c, const wire::Ack& ack) {
       return;
     }
   }
-  c.validated = true;
-  c.last_heard = now;
-  c.oldest_unanswered = kNever;
+  heard_from(now, c);
   ++c.counters.acks_received;
   c.peer_penalty = std::min<uint8_t>(ack.host_penalty, 127);
   const uint64_t limit = wire::expand32(ack.cpsn_limit, c.cpsn_limit);

@@ -11,7 +11,7 @@ namespace mroce {
 
 namespace {
 constexpr double kAlphaGain = 0.25;
-constexpr double kBlindLoss = 0.2;
+constexpr double kBlindLoss = 0.3;
 constexpr uint32_t kBlindRounds = 2;
 constexpr double kIncreaseShare = 8;  // additive increase of all paths together, packets a round trip
 constexpr uint32_t kCleanRounds = 64;  // until the reorder threshold shrinks by one

@@ -115,6 +115,7 @@ struct Connection {
   RttEstimator rtt;             // over all paths
   Time last_heard{};
   Time last_sent{};
+  Time progressed{};            // while `tx` holds anything: when the peer last accepted something, or it began
   Time oldest_unanswered = kNever;  // when we began to wait for an answer, for the silence limit
   bool limits_probe_wanted = false;
   Time asked_at{};              // the last limits probe or keepalive

@@ -109,6 +109,7 @@ struct Engine::Impl {
   void accept_peer(Time now, Connection& c, const wire::Init& init);
   void make_paths(Time now, Connection& c, uint32_t count);
   void became_open(Time now, Connection& c);
+  void heard_from(Time now, Connection& c);
   void send_version(const RxMeta& meta, const wire::Common& header);
   void merge_into(Time now, Connection& loser, Connection& winner);
 
@@ -168,6 +169,8 @@ struct Engine::Impl {
 
   // ---- responder.cc
   Verdict on_request(Time now, Connection& c, const wire::Common& header, const wire::Data& data, wire::In payload);
+  Verdict take_request(Time now, Connection& c, QueuePair& qp, const wire::Common& header, const wire::Data& data,
+                       wire::In payload);
   Verdict place_write(QueuePair& qp, uint64_t msn, RxMessage& m, const wire::Data& data, wire::In payload);
   Verdict place_send(QueuePair& qp, uint64_t msn, RxMessage& m, const wire::Data& data, wire::In payload);
   bool bind_receive(Time now, QueuePair& qp, uint32_t rqsn);
@@ -186,7 +189,7 @@ struct Engine::Impl {
   void queue_response(QueuePair& qp, Response response);
   void complete_receive(QueuePair& qp, const RxMessage& m, WcStatus status);
   Verdict fail_message(QueuePair& qp, uint64_t msn, wire::NakCode code, WcStatus receive_status);
-  void end_failed_stream(Time now, QueuePair& qp);
+  void end_failed_stream(Time now, QueuePair& qp, bool peer_closed = false);
   void response_accepted(Time now, QueuePair& qp, uint64_t number);
 
   // ---- transmit.cc

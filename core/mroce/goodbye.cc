@@ -52,12 +52,18 @@ void Engine::Impl::on_close(Time now, Connection& c, wire::In datagram) {
     ++counters.drop_malformed;
     return;
   }
+  // The peer's final CACK is never behind one that it told before, nor ahead of what we sent: who ends a connection must
+  // know more than its id.
+  const uint64_t cack = wire::expand32(close.cack, c.peer_cack);
+  if (cack < c.peer_cack || cack > c.tx.end()) {
+    ++counters.drop_forged_ack;
+    return;
+  }
   c.close_ack_due = true;
   want_tx(c);
   if (c.state == State::kTimeWait) return;
-  const uint64_t cack = wire::expand32(close.cack, c.tx.begin());
   bool progress = false;
-  if (cack > c.tx.begin() && cack <= c.tx.end()) on_cack(now, c, cack, progress);
+  on_cack(now, c, cack, progress);
   const bool mutual = c.state == State::kClosing;
   lose_connection(now, c, WcStatus::kRetryExcErr, false);
   // lose_connection() closed it; it stays to answer repetitions.

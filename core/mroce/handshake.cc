@@ -212,7 +212,8 @@ void Engine::Impl::on_init(Time now, const RxMeta& meta, wire::In datagram) {
       ++counters.drop_limit;
       return;
     }
-    if (!self) by_address[peer] = c;
+    // A connection that works is not given up for an INIT, which anybody may send: heard_from() decides.
+    if (!self) by_address.try_emplace(peer, c);
   }
   c->initiator = false;
   c->init_at = kNever;
@@ -324,9 +325,28 @@ void Engine::Impl::became_open(Time now, Connection& c) {
   c.opened = c.last_heard = now;
   ++counters.connections_opened;
   c.paths.front().state = PathState::kActive;
-  for (size_t i = 1; i < c.paths.size(); ++i) c.paths[i].probe_at = now;
+  // INIT_ACK repeated our nonce, so the peer is where it says. An INIT proves nothing: until more comes from there, it
+  // gets one INIT_ACK of its own size and no probes, and it has the silence limit to show itself.
+  if (c.initiator) {
+    heard_from(now, c);
+  } else {
+    note_outstanding(now, c);
+  }
   want_tx(c);
   reschedule(c);
+}
+
+// A packet with our connection id and a good trailer came. The first one lets the other paths begin, and new streams to
+// this address use this connection from now on.
+void Engine::Impl::heard_from(Time now, Connection& c) {
+  c.last_heard = now;
+  c.oldest_unanswered = kNever;
+  if (c.validated) return;
+  c.validated = true;
+  if (!c.initiator && c.peer_endpoint != config.endpoint_id) by_address[c.remote] = &c;
+  for (Path& p : c.paths) {
+    if (p.state == PathState::kNew && p.link_up && p.peer_up) p.probe_at = now;
+  }
 }
 
 // The peer already has a connection with us, found by another of its addresses: its streams move there.

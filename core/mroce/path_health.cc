@@ -124,12 +124,11 @@ bool Engine::Impl::build_probe(Time now, Connection& c, Path& p, TxBurst& out) {
 }
 
 void Engine::Impl::on_probe(Time now, Connection& c, const wire::Common& header, const wire::Probe& probe) {
-  c.validated = true;
-  c.last_heard = now;
-  c.oldest_unanswered = kNever;
+  heard_from(now, c);
   if (c.probe_acks.size() < 64) c.probe_acks.push_back({probe.token});
   want_tx(c);
   if ((header.flags & wire::flag::kAckRequest) == 0) return;
+  if (probe.nstreams == 0 && c.tx.empty()) shed_memory(c);  // a keepalive: the peer has been idle as long as we have
   for (uint32_t i = 0; i < probe.nstreams; ++i) {
     QueuePair* qp = stream_qp(probe.streams[i]);
     if (qp != nullptr && qp->rx.open && qp->rx.conn == &c) update_credit(now, *qp, true);
@@ -139,9 +138,7 @@ void Engine::Impl::on_probe(Time now, Connection& c, const wire::Common& header,
 }
 
 void Engine::Impl::on_probe_ack(Time now, Connection& c, const wire::ProbeAck& answer) {
-  c.validated = true;
-  c.last_heard = now;
-  c.oldest_unanswered = kNever;
+  heard_from(now, c);
   for (Path& p : c.paths) {
     if (!p.probe_flying || p.probe_token != answer.token) continue;
     p.probe_flying = false;

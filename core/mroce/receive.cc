@@ -225,9 +225,7 @@ void Engine::Impl::on_data(Time now, Connection& c, const RxMeta& meta, const Co
     ++counters.drop_cpsn;
     return;
   }
-  c.validated = true;
-  c.last_heard = now;
-  c.oldest_unanswered = kNever;
+  heard_from(now, c);
   ++c.counters.data_packets_received;
   ++path.rx_count;
   path.news = true;

@@ -54,9 +54,15 @@ void begin_message(RxMessage& m, const wire::Common& header, const wire::Data& d
 
 Verdict Engine::Impl::on_request(Time now, Connection& c, const wire::Common& header, const wire::Data& data,
                                  wire::In payload) {
-  QueuePair* found = stream_qp(data.stream);
-  if (found == nullptr || !found->rx.open || found->rx.conn != &c) return Verdict::reject(NakCode::kUnknownStream);
-  QueuePair& qp = *found;
+  QueuePair* qp = stream_qp(data.stream);
+  if (qp == nullptr || !qp->rx.open || qp->rx.conn != &c) return Verdict::reject(NakCode::kUnknownStream);
+  const Verdict verdict = take_request(now, c, *qp, header, data, payload);
+  if (verdict.kind == Verdict::Kind::kReject) end_failed_stream(now, *qp);  // nothing before it may be left to finish
+  return verdict;
+}
+
+Verdict Engine::Impl::take_request(Time now, Connection& c, QueuePair& qp, const wire::Common& header,
+                                   const wire::Data& data, wire::In payload) {
   RxHalf& rx = qp.rx;
   const uint64_t msn = wire::expand32(data.msn, rx.messages.begin());
   if (msn < rx.messages.begin() || msn >= rx.messages.begin() + kMessageWindow) return Verdict::reject(NakCode::kWindow);
@@ -378,9 +384,11 @@ void Engine::Impl::response_accepted(Time now, QueuePair& qp, uint64_t number) {
   end_failed_stream(now, qp);
 }
 
-void Engine::Impl::end_failed_stream(Time now, QueuePair& qp) {
+// `peer_closed`: the requester has ended its half, so nobody waits for responses any more.
+void Engine::Impl::end_failed_stream(Time now, QueuePair& qp, bool peer_closed) {
   RxHalf& rx = qp.rx;
-  if (!rx.open || !rx.fail_msn || *rx.fail_msn != rx.messages.begin() || !rx.responses.empty()) return;
+  if (!rx.open || !rx.fail_msn || *rx.fail_msn != rx.messages.begin()) return;
+  if (!rx.responses.empty() && !peer_closed) return;
   const RxMessage& m = rx.messages.front();
   if (rx.fail_status != WcStatus::kSuccess && consumes_receive(m.op) && receive_is_next(qp, m)) complete_receive(qp, m, rx.fail_status);
   emit(rx.fail_code == NakCode::kAccess ? EventKind::kQpAccessError : EventKind::kQpRequestError, qp.user);
@@ -396,6 +404,8 @@ void Engine::Impl::on_void(Connection& c, const wire::Data& data) {
   const uint64_t msn = wire::expand32(data.msn, messages.begin());
   if (!messages.contains(msn) || messages[msn].complete) return;
   drop_tail(messages[msn]);
+  // The failed message itself is still needed: its receive completes with the error.
+  if (qp->rx.fail_msn && msn == *qp->rx.fail_msn) return;
   messages[msn] = RxMessage{};
 }
 

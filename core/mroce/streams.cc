@@ -116,6 +116,7 @@ Verdict Engine::Impl::on_stream_control(Time now, Connection& c, const wire::Dat
   }
   switch (data.op) {
     case DataOp::kStreamClose:
+      end_failed_stream(now, *qp, true);
       drop_rx_state(*qp);
       break;
     case DataOp::kStreamBlocked:

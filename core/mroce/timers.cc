@@ -49,6 +49,7 @@ Time Engine::Impl::deadline(const Connection& c) const {
     at = std::min(at, std::max(c.oldest_unanswered, c.last_heard) + config.silence_limit);
     if (c.inflight_bytes == 0) at = std::min(at, c.asked_at + kAskAgain);
   }
+  if (!c.tx.empty()) at = std::min(at, c.progressed + config.silence_limit);
   return std::min(at, std::max(c.last_heard, c.last_sent) + config.keepalive);
 }
 
@@ -114,8 +115,10 @@ void Engine::Impl::fire(Time now, Connection& c) {
     case State::kOpen: case State::kDraining:
       break;
   }
-  if (c.oldest_unanswered != kNever &&
-      now >= std::max(c.oldest_unanswered, c.last_heard) + config.silence_limit) {
+  // A peer that answers but takes none of our packets (a way that lets only small ones through) is as good as silent.
+  const bool stuck = !c.tx.empty() && now >= c.progressed + config.silence_limit;
+  if (stuck || (c.oldest_unanswered != kNever &&
+                now >= std::max(c.oldest_unanswered, c.last_heard) + config.silence_limit)) {
     lose_connection(now, c, WcStatus::kRetryExcErr, true);
     return;
   }
@@ -158,7 +161,9 @@ void Engine::Impl::probe_limits(Time now, Connection& c) {
 // An idle connection gives back what its rings grew to.
 void Engine::Impl::shed_memory(Connection& c) {
   for (Path& p : c.paths) {
-    trim_sent(c, p);
+    // Lost transmissions, too: nobody acknowledges them any more.
+    while (!p.sent.empty() && p.sent.front().state != SentPacket::State::kFlying) p.sent.pop();
+    p.scan = std::max(p.scan, p.sent.begin());
     if (p.sent.empty()) p.sent.release();
     if (p.rtx.empty()) p.rtx.release();
   }

@@ -187,6 +187,11 @@ bool Engine::Impl::build_limits_probe(Time now, Connection& c, TxBurst& out) {
   // More streams may be blocked than one probe can name: the next one goes on behind the last.
   for (uint32_t i = 0; i < 65536 && probe.nstreams < probe.streams.size(); ++i) {
     const QueuePair* qp = stream_qp(++c.asked_stream);
+    if (!streams[c.asked_stream >> 8]) {  // a whole page without streams
+      i += 0xffu - (c.asked_stream & 0xffu);
+      c.asked_stream |= 0xff;
+      continue;
+    }
     if (qp == nullptr || qp->tx.conn != &c || !qp->tx.credit_blocked) continue;
     probe.streams[probe.nstreams++] = static_cast<uint16_t>(qp->attr.dest_qpn & 0xffff);
   }
@@ -276,6 +281,7 @@ bool Engine::Impl::pop_waiting(Connection& c, Ring<uint64_t>& queue, uint32_t ma
 
 bool Engine::Impl::next_new(Time now, Connection& c, uint32_t max_bytes, uint64_t& cpsn) {
   if (c.tx.end() >= c.cpsn_limit || c.tx.size() >= c.peer_window) return false;
+  if (c.tx.empty()) c.progressed = now;
   if (c.next_control != c.control.end()) {
     while (c.next_control != c.control.end() && c.control[c.next_control].accepted) ++c.next_control;
   }

@@ -61,10 +61,11 @@ def check_sections(files):
     for path in SPEC.glob("*.md"):
         headings |= set(re.findall(r"^#+ (\d+(?:\.\d+)*) ", path.read_text(), re.M))
     for path in files:
-        for number in re.findall(r"§(\d+(?:\.\d+)?)", path.read_text()):
-            before = re.search(r"(RFC \d+|IBTA[^|]{0,8}) §" + re.escape(number), path.read_text())
-            if number not in headings and not before:
-                yield f"{path.relative_to(ROOT)}: there is no section {number}"
+        text = path.read_text()
+        for found in re.finditer(r"§(\d+(?:\.\d+)?)", text):
+            elsewhere = re.search(r"RFC \d+ $", text[: found.start()])
+            if found[1] not in headings and not elsewhere:
+                yield f"{path.relative_to(ROOT)}: there is no section {found[1]}"
 
 
 def check_links(files):

@@ -118,12 +118,18 @@ struct Side {
   std::unique_ptr<ReceivePool> own_receives;
   bool alive = true;  // not destroyed
   bool ready = true;  // RTS was reached
+  bool gone = false;  // its endpoint crashed
 };
 
 struct Link {
   std::array<Side, 2> side;
   std::array<Flow, 2> flow;
   bool disturbed = false;  // one of its queue pairs was destroyed, reset or put into ERR by the application
+  bool deregistered = false;  // memory that it uses was deregistered under way
+  bool fragile = false;  // an endpoint is new: its peer may take the old one for alive, and fail by silence
+  bool retiring = false;
+  bool retired = false;
+  bool must_succeed() const { return !disturbed && !fragile && !flawed(); }
   bool alive() const { return side[0].alive || side[1].alive; }
   bool flawed() const { return flow[0].has_flaw_posted() || flow[1].has_flaw_posted(); }
 };

@@ -91,6 +91,7 @@ RunOptions draw_options(uint64_t seed) {
   o.near_wrap = rng.chance(0.1);
   o.one_hour = rng.chance(0.03);
   o.goodbye = rng.chance(0.5);
+  if (o.destroys && rng.chance(0.3)) o.crashes = static_cast<uint32_t>(rng.between(1, 2));
   draw_engine(rng, o);
   draw_faults(rng, o);
   if (o.one_hour) {
@@ -127,9 +128,9 @@ std::string describe(const RunOptions& o) {
       f.reorder, f.reorder_delay.count() / 1000, f.duplicate, f.duplicate_after.count() / 1000,
       f.late_duplicate, f.late_duplicate_after.count() / 1000000, f.corrupt, f.ce, f.rate_bps, f.queue_bytes,
       f.ce_above_bytes, o.coalesce);
-  text +=
-      fmt::format("  path_outages {} blackouts {} cut_links {} freezes {} of at most {} ms", o.path_outages,
-                  o.blackouts, o.cut_links, o.freezes, o.longest_outage.count() / 1000000);
+  text += fmt::format("  path_outages {} blackouts {} cut_links {} freezes {} of at most {} ms, crashes {}",
+                      o.path_outages, o.blackouts, o.cut_links, o.freezes, o.longest_outage.count() / 1000000,
+                      o.crashes);
   return text;
 }
 

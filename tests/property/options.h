@@ -53,6 +53,7 @@ struct RunOptions {
   uint32_t blackouts = 0;     // times that everything is silent
   uint32_t cut_links = 0;     // times that a port loses its link, with link events
   uint32_t freezes = 0;       // times that an endpoint does not get the CPU
+  uint32_t crashes = 0;       // times that an endpoint dies, and another takes its addresses
   Nanos longest_outage{0};
   bool coalesce = true;
 };

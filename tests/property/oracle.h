@@ -41,6 +41,9 @@ class Oracle {
   void post_refused(Op& op);
   void forget_op_memory(Op& op, Endpoint& endpoint);
   void destroyed(Side& side);
+  // Deregistered: nothing may be read or written there any more.
+  void region_gone(const Flow& flow) { areas_[flow.responder->endpoint->index()].erase(flow.region.addr); }
+  void pool_gone(const ReceivePool& pool) { areas_[pool.endpoint->index()].erase(pool.memory.addr); }
 
   // ---- completions
   void on_send_completion(Side& side, const Wc& wc);

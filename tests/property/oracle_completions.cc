@@ -178,9 +178,10 @@ void Oracle::check_success(Flow& flow, Op& op) {
 void Oracle::check_failure(Flow& flow, const Op& op, const Wc& wc) {
   const Link& link = *flow.requester->link;
   const Flow& other = link.flow[&flow == &link.flow[0] ? 1 : 0];
-  const bool by_peer = link.disturbed || other.has_flaw_posted();
+  const bool by_peer = link.disturbed || link.fragile || other.has_flaw_posted();
   const bool collateral = wc.status == WcStatus::kRetryExcErr || wc.status == WcStatus::kWrFlushErr;
   if (by_peer && collateral) return;
+  if (link.deregistered && (wc.status == WcStatus::kRemAccessErr || wc.status == WcStatus::kRemOpErr)) return;
   if (op.flaw != Flaw::kNone && wc.status == status_of(op) && &op == &flow.ops[flow.first_flaw()]) return;
   report("status", fmt::format("failed with {}: {}", static_cast<int>(wc.status), describe(flow, op)));
 }
@@ -243,6 +244,7 @@ void Oracle::on_receive_error(Side& side, const Wc& wc) {
   const bool expected = flow.next_receive < flow.next_post &&
                         flow.ops[flow.next_receive].flaw == Flaw::kShortReceive &&
                         wc.status == WcStatus::kLocLenErr;
+  if (side.link->deregistered && wc.status == WcStatus::kLocProtErr) return;
   if (!expected) report("status", fmt::format("a receive failed with {}", static_cast<int>(wc.status)));
   ++flow.next_receive;
 }
@@ -290,7 +292,7 @@ void Oracle::check_receive(Side& side, Flow& flow, const Op& op, const Receive& 
 // ----------------------------------------------------------------------------------------------------
 
 void Oracle::check_finished(Link& link) {
-  const bool must_succeed = !link.disturbed && !link.flawed();
+  const bool must_succeed = link.must_succeed();
   for (Flow& flow : link.flow) {
     if (!flow.requester->alive) continue;
     // Work requests at the end that asked for no completion and got none have ended if nothing failed.

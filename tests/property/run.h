@@ -46,6 +46,7 @@ class Run {
     std::unique_ptr<ReceivePool> shared;
     std::map<uint32_t, Side*> by_qpn;
     CqHandle shared_cq;
+    Time crashed{};
   };
 
   // script.cc: what is to be done
@@ -58,8 +59,9 @@ class Run {
   bool prepare(Flow& flow, Op& op);  // gives it buffers; false: none free
   std::vector<Sge> split(uint64_t addr, uint32_t bytes, uint32_t lkey, uint32_t most);
 
-  // setup
+  // setup.cc
   void add_host();
+  void set_up(Host& host);
   Link& add_link(Host& a, Host& b);
   void begin_link(Link& link, Host& a, Host& b);
   void make_side(Side& side, Link& link, Host& host);
@@ -67,20 +69,26 @@ class Run {
   void schedule_faults();
   CqHandle make_cq(Host& host);
 
-  // acting
+  // run.cc
   void act();
   void post_some(Side& side);
   bool wants_to_post(const Side& side) const;
   void post_receives(ReceivePool& pool, Side* side, uint32_t most);
-  void disturb(Link& link);
-  void retire(Link& link);
   void poll(bool everything);
   void take(Cq& cq);
   bool finished(const Link& link) const;
   bool all_finished() const;
   bool all_posted() const;
 
-  // the end
+  // disturb.cc
+  void disturb(Link& link);
+  void retire_later(Link& link, Nanos most);
+  void retire(Link& link);
+  void take_over(Side& from, Side& to);
+  void crash(Host& host);
+  Nanos some_time(Nanos most);
+
+  // finish.cc
   void final_round();
   void check_idle();
   void check_counters();
@@ -95,7 +103,9 @@ class Run {
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<Link>> links_;  // dead ones included
   std::vector<std::unique_ptr<Cq>> cqs_;
+  std::vector<std::unique_ptr<ReceivePool>> graveyard_;  // of endpoints that crashed
   uint64_t next_id_ = 1;
+  uint64_t last_cq_user_ = 0;
   uint64_t bytes_left_ = 0;
   uint64_t completion_hash_ = 0xcbf29ce484222325ULL;
   RunResult result_;

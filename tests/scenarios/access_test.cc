@@ -97,8 +97,10 @@ TEST_P(AccessError, ends_this_stream_with_the_right_status_and_no_other) {
   // No packet number stays open behind the failed stream.
   pair.run_for(seconds(1));
   EXPECT_TRUE(pair.a.look().connection_stats().size() == 1);
-  EXPECT_TRUE(std::ranges::equal(std::span(before).subspan(100), pair.bytes_b(100, 199900)))
-      << "what comes behind a failed request is not placed";
+  if (options.faults.loss == 0) {  // else it may have come before the one that failed
+    EXPECT_TRUE(std::ranges::equal(std::span(before).subspan(100), pair.bytes_b(100, 199900)))
+        << "what comes behind a failed request is not placed";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(of, AccessError,

@@ -184,6 +184,16 @@ TEST(Loss, corrupted_datagrams_are_dropped_and_made_good) {
   EXPECT_GT(pair.b.look().counters().drop_crc, 3u);
 }
 
+TEST(Loss, a_way_that_suddenly_swallows_all_large_packets_ends_in_an_error_and_not_in_silence) {
+  Pair pair;
+  warm_up(pair);
+  pair.network().add_filter([](const PacketView& p) { return p.bytes.size() > 1500; });
+  ASSERT_TRUE(pair.qa.write(1, {pair.ma.sge(0, 100000)}, pair.mb.addr, pair.mb.rkey));
+  const Time begin = pair.now();
+  EXPECT_TRUE(completes(pair, pair.qa, 1, WcStatus::kRetryExcErr, seconds(20)));
+  EXPECT_LE(pair.now() - begin, millis(5300)) << "although the peer answers every probe";
+}
+
 TEST(Loss, burst_losses_in_both_directions_do_not_break_a_bidirectional_stream) {
   PairOptions options;
   options.faults.burst_loss = 0.002;

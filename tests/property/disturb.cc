@@ -1,0 +1,138 @@
+// What applications do to their queue pairs and to themselves while work is under way.
+#include <algorithm>
+
+#include "tests/property/run.h"
+
+namespace mroce::test {
+
+namespace {
+constexpr Nanos kZombieTime = seconds(20);  // after a crash, until no peer takes the old endpoint for alive
+}
+
+Nanos Run::some_time(Nanos most) {
+  return Nanos{static_cast<int64_t>(rng_.below(static_cast<uint64_t>(most.count()) + 1))};
+}
+
+// The application breaks a link in one of several ways. Some time later it throws both queue pairs away, and
+// perhaps makes new ones, or takes them to RESET and connects them again.
+void Run::disturb(Link& link) {
+  Side& side = link.side[rng_.below(2)];
+  if (!link.side[0].alive || !link.side[1].alive || !link.side[0].ready || !link.side[1].ready) return;
+  --remakes_left_;
+  poll(true);
+  link.disturbed = true;
+  Status done;
+  switch (rng_.below(5)) {
+    case 0:
+      done = side.qp.to_error();
+      break;
+    case 1:
+      oracle_.destroyed(side);
+      done = side.qp.to_reset();
+      break;
+    case 2:  // the peers go on writing and reading
+      link.deregistered = true;
+      oracle_.region_gone(*side.in);
+      done = side.endpoint->engine().dereg_mr(side.in->region.lkey);
+      break;
+    case 3:
+      if (!side.own_receives) break;
+      link.deregistered = true;
+      oracle_.pool_gone(*side.own_receives);
+      done = side.endpoint->engine().dereg_mr(side.own_receives->memory.lkey);
+      break;
+    default:
+      break;
+  }
+  if (!done) oracle_.report("post", "RESET, ERR or a deregistration was refused");
+  retire_later(link, rng_.chance(0.3) ? seconds(3) : millis(3));
+}
+
+void Run::retire_later(Link& link, Nanos most) {
+  ++pending_;
+  disturbed_any_ = true;
+  link.retiring = true;
+  world_.after(some_time(most), [this, &link] { retire(link); });
+}
+
+void Run::retire(Link& link) {
+  --pending_;
+  Host& a = host_of(link.side[0]);
+  Host& b = host_of(link.side[1]);
+  if (!a.endpoint->running() || !b.endpoint->running()) return retire_later(link, millis(100));
+  poll(true);
+  const bool reuse = !link.deregistered && !link.side[0].gone && !link.side[1].gone && rng_.chance(0.3);
+  const bool again = !final_ && rng_.chance(0.7);
+  for (Side& side : link.side) {
+    if (side.alive) oracle_.destroyed(side);
+    if (side.gone) continue;
+    host_of(side).by_qpn.erase(side.qp.number);
+    if (reuse && again) {
+      const Status reset = side.qp.to_reset();
+      if (!reset) oracle_.report("post", "RESET was refused");
+    } else {
+      side.qp.destroy();
+    }
+  }
+  oracle_.remove_link(link);
+  link.retired = true;
+  if (!again) return;
+  links_.push_back(std::make_unique<Link>());
+  Link& next = *links_.back();
+  const auto young = [this](const Host& host) { return world_.now() < host.crashed + kZombieTime; };
+  next.fragile = (a.crashed != Time{} && young(a)) || (b.crashed != Time{} && young(b));
+  for (size_t i : {0u, 1u}) {
+    const bool keeps = !link.deregistered && !link.side[1 - i].gone;
+    if (keeps) next.flow[i].region = link.flow[i].region;
+    if (reuse) take_over(link.side[i], next.side[i]);
+  }
+  begin_link(next, a, b);
+}
+
+// A queue pair that went to RESET serves a new link. What was posted is gone, without completions.
+void Run::take_over(Side& from, Side& to) {
+  to.qp = from.qp;
+  if (!from.own_receives) {
+    to.receives = from.receives;
+    return;
+  }
+  to.own_receives = std::move(from.own_receives);
+  ReceivePool& pool = *to.own_receives;
+  for (const Receive& receive : pool.outstanding) pool.free_slots.push_back(receive.slot);
+  pool.outstanding.clear();
+  oracle_.add_pool(pool);
+}
+
+// A process dies, and some time later another takes its addresses. The peers find out by silence.
+void Run::crash(Host& host) {
+  if (calm_ || !host.endpoint->running()) return;
+  poll(true);
+  for (const auto& link : links_) {
+    if (link->retired) continue;
+    bool touched = false;
+    for (Side& side : link->side) {
+      if (side.endpoint != host.endpoint) continue;
+      touched = side.gone = true;
+      if (side.alive) oracle_.destroyed(side);
+    }
+    if (!touched) continue;
+    link->disturbed = true;
+    if (!link->retiring) retire_later(*link, seconds(8));
+  }
+  host.by_qpn.clear();
+  std::erase_if(cqs_, [&](const auto& cq) { return cq->endpoint == host.endpoint; });
+  if (host.shared) {
+    oracle_.pool_gone(*host.shared);
+    graveyard_.push_back(std::move(host.shared));
+  }
+  host.endpoint->crash();
+  host.crashed = world_.now();
+  ++pending_;
+  world_.after(some_time(seconds(2)), [this, &host] {
+    --pending_;
+    host.endpoint->restart();
+    set_up(host);
+  });
+}
+
+}  // namespace mroce::test
