@@ -1,5 +1,7 @@
 #include "verbs/convert.h"
 
+#include <endian.h>
+
 #include <array>
 #include <cstring>
 
@@ -95,10 +97,7 @@ static_assert(offsetof(Sge, lkey) == offsetof(ibv_sge, lkey));
 constexpr uint32_t kSendFlags =
     send_flag::kFence | send_flag::kSignaled | send_flag::kSolicited | send_flag::kInline;
 
-// Equal by value, but for one that the core may number differently.
-ibv_wc_status to_wc_status(WcStatus status) {
-  return status == WcStatus::kFatalErr ? IBV_WC_FATAL_ERR : static_cast<ibv_wc_status>(status);
-}
+static_assert(static_cast<int>(WcStatus::kFatalErr) == IBV_WC_FATAL_ERR);
 
 bool is_multicast(const Gid& gid) {
   if (gid.is_v4_mapped()) return (gid.raw[12] & 0xf0) == 0xe0;
@@ -255,7 +254,8 @@ Result<SendWr> to_send_wr(const ibv_send_wr& wr) {
       return fail(Errc::kInvalidArgument);
   }
   out.opcode = static_cast<Opcode>(wr.opcode);
-  out.imm_or_invalidate = wr.invalidate_rkey;  // or imm_data, which shares its place
+  // The immediate is four bytes in network order; the transport carries a number.
+  out.imm_or_invalidate = wr.opcode == IBV_WR_SEND_WITH_INV ? wr.invalidate_rkey : be32toh(wr.imm_data);
   return out;
 }
 
@@ -266,11 +266,15 @@ Result<RecvWr> to_recv_wr(const ibv_recv_wr& wr) {
 
 void from_wc(const Wc& wc, ibv_wc& out) {
   out.wr_id = wc.wr_id;
-  out.status = to_wc_status(wc.status);
+  out.status = static_cast<ibv_wc_status>(wc.status);
   out.opcode = static_cast<ibv_wc_opcode>(wc.opcode);
   out.vendor_err = 0;
   out.byte_len = wc.byte_len;
-  out.invalidated_rkey = wc.imm_or_invalidated;  // or imm_data, which shares its place
+  if ((wc.flags & wc_flag::kWithImm) != 0) {
+    out.imm_data = htobe32(wc.imm_or_invalidated);
+  } else {
+    out.invalidated_rkey = wc.imm_or_invalidated;
+  }
   out.qp_num = wc.qp_num;
   out.src_qp = wc.src_qp;
   out.wc_flags = wc.flags;

@@ -148,7 +148,7 @@ TEST(ConvertTest, each_operation_takes_its_fields_from_its_part_of_the_work_requ
   EXPECT_EQ(out->opcode, Opcode::kWriteImm);
   EXPECT_EQ(out->remote_addr, 0xabcu);
   EXPECT_EQ(out->rkey, 5u);
-  EXPECT_EQ(out->imm_or_invalidate, 0x11223344u);
+  EXPECT_EQ(out->imm_or_invalidate, be32toh(0x11223344u));
   ASSERT_EQ(out->sges.size(), 2u);
   EXPECT_EQ(out->sges[1].addr, 0x2000u);
   EXPECT_EQ(out->sges[1].lkey, 8u);
@@ -200,7 +200,7 @@ TEST(ConvertTest, a_completion_arrives_with_every_field) {
   EXPECT_EQ(out.status, IBV_WC_FATAL_ERR);
   EXPECT_EQ(out.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
   EXPECT_EQ(out.byte_len, 10u);
-  EXPECT_EQ(out.imm_data, 0xaabbccddu);
+  EXPECT_EQ(out.imm_data, htobe32(0xaabbccddu));
   EXPECT_EQ(out.qp_num, 4u);
   EXPECT_EQ(out.src_qp, 5u);
   EXPECT_EQ(out.wc_flags, static_cast<unsigned>(IBV_WC_WITH_IMM));

@@ -1,5 +1,5 @@
-// Network addresses without sockets. A GID is an IPv6 address; IPv4 appears as ::ffff:a.b.c.d, which is also how
-// RoCE v2 writes it (IBTA Annex A17), so that a GID and an address are the same 16 bytes here.
+// Network addresses without sockets. A GID is an IPv6 address; IPv4 appears as ::ffff:a.b.c.d, which is also
+// how RoCE v2 writes it (IBTA Annex A17), so that a GID and an address are the same 16 bytes here.
 #pragma once
 
 #include <array>

@@ -13,8 +13,8 @@ namespace mroce::detail {
 }
 }  // namespace mroce::detail
 
-#define MROCE_ASSERT(condition)                                              \
-  do {                                                                       \
-    if (!(condition)) [[unlikely]]                                           \
-      ::mroce::detail::assert_failed(#condition, __FILE__, __LINE__);        \
+#define MROCE_ASSERT(condition)                                       \
+  do {                                                                \
+    if (!(condition)) [[unlikely]]                                    \
+      ::mroce::detail::assert_failed(#condition, __FILE__, __LINE__); \
   } while (false)

@@ -9,15 +9,15 @@
 namespace mroce {
 
 // X(name, errno, sentence)
-#define MROCE_ERRORS(X)                                                                        \
-  X(kInvalidArgument, EINVAL, "an argument is out of range or not allowed in this state")      \
-  X(kNotFound, EINVAL, "no such object")                                                       \
-  X(kBusy, EBUSY, "the object is still in use")                                                \
-  X(kNoMemory, ENOMEM, "a limit or the memory is exhausted")                                   \
-  X(kNotSupported, EOPNOTSUPP, "this operation is not implemented")                            \
-  X(kQueueFull, ENOMEM, "the work queue is full")                                              \
-  X(kBadState, EINVAL, "the queue pair is in the wrong state for this")                        \
-  X(kNoDevice, ENODEV, "the endpoint is closed")                                               \
+#define MROCE_ERRORS(X)                                                                   \
+  X(kInvalidArgument, EINVAL, "an argument is out of range or not allowed in this state") \
+  X(kNotFound, EINVAL, "no such object")                                                  \
+  X(kBusy, EBUSY, "the object is still in use")                                           \
+  X(kNoMemory, ENOMEM, "a limit or the memory is exhausted")                              \
+  X(kNotSupported, EOPNOTSUPP, "this operation is not implemented")                       \
+  X(kQueueFull, ENOMEM, "the work queue is full")                                         \
+  X(kBadState, EINVAL, "the queue pair is in the wrong state for this")                   \
+  X(kNoDevice, ENODEV, "the endpoint is closed")                                          \
   X(kNetwork, EIO, "the operating system refused a network operation")
 
 enum class Errc : uint8_t {
@@ -53,6 +53,8 @@ template <class T>
 using Result = tl::expected<T, Errc>;
 using Status = tl::expected<void, Errc>;
 
-inline tl::unexpected<Errc> fail(Errc error) { return tl::unexpected<Errc>(error); }
+inline tl::unexpected<Errc> fail(Errc error) {
+  return tl::unexpected<Errc>(error);
+}
 
 }  // namespace mroce

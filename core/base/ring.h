@@ -1,6 +1,6 @@
 // Ring<T>: a queue that is indexed by an ever-growing 64-bit number (a PSEQ, a CPSN, an MSN) and that
-// takes memory in proportion to what it holds. Entry i lives at i mod capacity; the capacity is a power of two,
-// doubles when full, and falls back to nothing with release() when the ring is empty.
+// takes memory in proportion to what it holds. Entry i lives at i mod capacity; the capacity is a power of
+// two, doubles when full, and falls back to nothing with release() when the ring is empty.
 #pragma once
 
 #include <cstdint>

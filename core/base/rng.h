@@ -1,5 +1,6 @@
-// A seeded generator (xoshiro256**, Blackman and Vigna 2018; seeded by SplitMix64). Every random choice of the
-// core, the impairment layer and the tests comes from one of these, so that a run is replayed from its seed.
+// A seeded generator (xoshiro256**, Blackman and Vigna 2018; seeded by SplitMix64). Every random choice of
+// the core, the impairment layer and the tests comes from one of these, so that a run is replayed from its
+// seed.
 #pragma once
 
 #include <array>

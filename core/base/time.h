@@ -24,10 +24,20 @@ using Time = std::chrono::time_point<VirtualClock, Nanos>;
 
 inline constexpr Time kNever = Time::max();
 
-constexpr Time time_from_ns(int64_t ns) { return Time{Nanos{ns}}; }
-constexpr int64_t ns_of(Time t) { return t.time_since_epoch().count(); }
-constexpr Nanos micros(int64_t us) { return Nanos{us * 1000}; }
-constexpr Nanos millis(int64_t ms) { return Nanos{ms * 1000 * 1000}; }
-constexpr Nanos seconds(int64_t s) { return Nanos{s * 1000 * 1000 * 1000}; }
+constexpr Time time_from_ns(int64_t ns) {
+  return Time{Nanos{ns}};
+}
+constexpr int64_t ns_of(Time t) {
+  return t.time_since_epoch().count();
+}
+constexpr Nanos micros(int64_t us) {
+  return Nanos{us * 1000};
+}
+constexpr Nanos millis(int64_t ms) {
+  return Nanos{ms * 1000 * 1000};
+}
+constexpr Nanos seconds(int64_t s) {
+  return Nanos{s * 1000 * 1000 * 1000};
+}
 
 }  // namespace mroce

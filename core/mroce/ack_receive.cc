@@ -1,11 +1,15 @@
 // Loss recovery: what an ACK tells, and what silence tells.
 //
 // Three rules find losses, each for a case that the others miss:
-//   gap    a transmission is lost when one sent more than `reorder_threshold` later on the same path and in the same
-//          entropy epoch is acknowledged (the threshold grows by each proof that it was too small, and decays);
-//   RACK   the oldest of a path is lost when it is overdue and something sent clearly later, on any path, is acknowledged
+//   gap    a transmission is lost when one sent more than `reorder_threshold` later on the same path and in
+//   the same
+//          entropy epoch is acknowledged (the threshold grows by each proof that it was too small, and
+//          decays);
+//   RACK   the oldest of a path is lost when it is overdue and something sent clearly later, on any path, is
+//   acknowledged
 //          (RFC 8985 in spirit, across paths); two such expiries without any acknowledgement fail the path;
-//   PTO    one timer for the connection: first it sends the newest packet again elsewhere and declares nothing lost; from
+//   PTO    one timer for the connection: first it sends the newest packet again elsewhere and declares
+//   nothing lost; from
 //          the second expiry on everything older than it is lost, which also gives the window back.
 // A lost packet goes out again under a fresh PSEQ, before new data, first choice the path that lost it.
 #include <algorithm>
@@ -103,7 +107,8 @@ void Engine::Impl::on_ack(Time now, Connection& c, const wire::Ack& ack) {
   for (uint32_t i = 0; i < ack.ncredits; ++i) {
     const wire::Credit& credit = ack.credits[i];
     QueuePair* qp = stream_qp(credit.stream);
-    const bool current = qp != nullptr && qp->tx.conn == &c && static_cast<uint16_t>(qp->tx.incarnation) == credit.incarnation;
+    const bool current =
+        qp != nullptr && qp->tx.conn == &c && static_cast<uint16_t>(qp->tx.incarnation) == credit.incarnation;
     if (current) on_credit(now, *qp, credit.limit);
   }
   for (uint32_t i = 0; i < ack.nreclaims; ++i) {
@@ -134,10 +139,12 @@ void Engine::Impl::on_ack(Time now, Connection& c, const wire::Ack& ack) {
   want_tx(c);
 }
 
-uint32_t Engine::Impl::on_block(Time now, Connection& c, Path& p, const wire::PathBlock& block, bool& progress) {
+uint32_t Engine::Impl::on_block(Time now, Connection& c, Path& p, const wire::PathBlock& block,
+                                bool& progress) {
   const uint64_t largest = wire::expand32(block.largest, p.sent.end());
   uint32_t newly = 0;
-  const uint64_t reach = std::min<uint64_t>(wire::kVectorBits - 1, largest >= p.sent.begin() ? largest - p.sent.begin() : 0);
+  const uint64_t reach =
+      std::min<uint64_t>(wire::kVectorBits - 1, largest >= p.sent.begin() ? largest - p.sent.begin() : 0);
   if (p.sent.contains(largest)) {
     const SentPacket& top = p.sent[largest];
     if (top.state == SentPacket::State::kFlying && bit_of(block, 0)) {
@@ -153,11 +160,13 @@ uint32_t Engine::Impl::on_block(Time now, Connection& c, Path& p, const wire::Pa
       if (s.state == SentPacket::State::kLost) {
         ++p.counters.spurious;
         ++c.counters.spurious;
-        // Only the gap rule learns from this: what a timer gave up had its acknowledgement lost, or came very late.
+        // Only the gap rule learns from this: what a timer gave up had its acknowledgement lost, or came very
+        // late.
         if (s.by_gap) {
           const uint64_t behind = p.any_acked && p.highest_acked > pseq ? p.highest_acked - pseq : 0;
-          p.reorder_threshold = static_cast<uint32_t>(
-              std::min<uint64_t>(kMaxReorder, std::max<uint64_t>(p.reorder_threshold + 1, std::min<uint64_t>(behind, kMaxReorder))));
+          p.reorder_threshold = static_cast<uint32_t>(std::min<uint64_t>(
+              kMaxReorder,
+              std::max<uint64_t>(p.reorder_threshold + 1, std::min<uint64_t>(behind, kMaxReorder))));
           p.clean_rounds = 0;
         }
         cc_on_spurious(p);
@@ -262,7 +271,8 @@ bool Engine::Impl::detect_overdue(Time now, Connection& c, Path& p) {
   return any;
 }
 
-// Judged transmissions leave the ring. Lost ones stay within reach of the vector, so that a late acknowledgement is seen.
+// Judged transmissions leave the ring. Lost ones stay within reach of the vector, so that a late
+// acknowledgement is seen.
 void Engine::Impl::trim_sent(Connection&, Path& p) {
   while (!p.sent.empty()) {
     const SentPacket& s = p.sent.front();
@@ -275,7 +285,8 @@ void Engine::Impl::trim_sent(Connection&, Path& p) {
 
 Nanos Engine::Impl::pto(const Connection& c) const {
   if (!c.rtt.valid) return kDefaultPto;
-  // The first expiry only repeats a packet, so it need not wait for the variance, which in software is the scheduler's.
+  // The first expiry only repeats a packet, so it need not wait for the variance, which in software is the
+  // scheduler's.
   const Nanos variance = c.pto_count == 0 ? Nanos{0} : 2 * c.rtt.var;
   return std::clamp(2 * c.rtt.srtt + variance + config.ack_delay, config.pto_min, config.pto_max);
 }
@@ -303,8 +314,8 @@ void Engine::Impl::on_pto(Time now, Connection& c) {
     }
   }
   for (Path& p : c.paths) share_retransmissions(c, p);
-  // Once losses are declared, the oldest go first: the newest, sent outside the window, would take what room a shrunken
-  // window leaves, and the receiver may be unable to accept it before the others.
+  // Once losses are declared, the oldest go first: the newest, sent outside the window, would take what room
+  // a shrunken window leaves, and the receiver may be unable to accept it before the others.
   c.tlp_wanted = c.pto_count == 1 || c.rtx.empty();
   want_tx(c);
 }

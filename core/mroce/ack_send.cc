@@ -1,7 +1,8 @@
 // Acknowledging: what an ACK says, and how full this host is.
 //
-// An ACK carries the connection's CACK and limit, up to four path blocks (paths with news first come, first served), NAKs,
-// credits and port status. It may leave by any healthy path. Nothing in it depends on the order of streams.
+// An ACK carries the connection's CACK and limit, up to four path blocks (paths with news first come, first
+// served), NAKs, credits and port status. It may leave by any healthy path. Nothing in it depends on the
+// order of streams.
 #include <algorithm>
 
 #include "core/mroce/engine_impl.h"
@@ -13,8 +14,8 @@ void Engine::Impl::schedule_ack(Connection& c, Time at) {
   want_tx(c);
 }
 
-// Host penalty: a receive socket that overflows is congestion in this host, which no switch marks. Grows by a quarter of
-// what is left at most once a millisecond, shrinks by an eighth each 5 ms.
+// Host penalty: a receive socket that overflows is congestion in this host, which no switch marks. Grows by a
+// quarter of what is left at most once a millisecond, shrinks by an eighth each 5 ms.
 void Engine::Impl::note_overflow(Time now, uint64_t datagrams) {
   if (datagrams == 0) return;
   counters.socket_overflows += datagrams;
@@ -51,7 +52,8 @@ bool Engine::Impl::build_ack(Time now, Connection& c, TxBurst& out) {
   for (size_t i = 0; i < c.rx_paths.size() && ack.nblocks < wire::kMaxPathBlocks; ++i) {
     if (c.rx_paths[i].seen && c.rx_paths[i].news) add_block(now, c.rx_paths[i], static_cast<uint8_t>(i), ack);
   }
-  const bool more = std::any_of(c.rx_paths.begin(), c.rx_paths.end(), [](const RxPath& p) { return p.seen && p.news; });
+  const bool more =
+      std::any_of(c.rx_paths.begin(), c.rx_paths.end(), [](const RxPath& p) { return p.seen && p.news; });
   ack.cack = static_cast<uint32_t>(c.received.base());
   ack.cpsn_limit = static_cast<uint32_t>(c.received.limit());
   ack.host_penalty = current_penalty(now);
@@ -75,8 +77,9 @@ bool Engine::Impl::build_ack(Time now, Connection& c, TxBurst& out) {
     --c.port_status_repeats;
     ack.has_port_status = true;
     ack.port_status.sequence = c.port_status_sequence;
-    for (const Path& p : c.paths) {
-      if (p.link_up) ack.port_status.mask |= 1u << p.plane;
+    const std::vector<uint32_t> ports = plane_ports(c.port, c.remote.ip);
+    for (size_t i = 0; i < ports.size(); ++i) {
+      if (config.ports[ports[i]].up) ack.port_status.mask |= 1u << i;
     }
   }
   if (!more) c.ack_pending = 0;

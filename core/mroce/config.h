@@ -1,4 +1,5 @@
-// Everything that shapes an Engine. Defaults are the "software UDP" profile of docs/spec, section "Constants".
+// Everything that shapes an Engine. Defaults are the "software UDP" profile of docs/spec, section
+// "Constants".
 #pragma once
 
 #include <array>
@@ -23,13 +24,14 @@ struct LocalPort {
 enum class SecurityMode : uint8_t { kCrc32c = 0, kAesGcm = 2 };  // kAesGcm is negotiable but refused so far
 
 struct EngineConfig {
-  uint64_t seed = 1;                        // connection ids, first sequence numbers, entropy
-  std::array<uint8_t, 16> endpoint_id{};    // random per process
-  uint8_t slot = 0;                         // bits 23-16 of every QPN; UDP port = base_port + slot
+  uint64_t seed = 1;                      // connection ids, first sequence numbers, entropy
+  std::array<uint8_t, 16> endpoint_id{};  // random per process
+  uint8_t slot = 0;                       // bits 23-16 of every QPN; UDP port = base_port + slot
   uint16_t base_port = 61440;
-  std::vector<LocalPort> ports;             // GID table order; at most 64
+  std::vector<LocalPort> ports;  // GID table order; at most 64
 
-  // MTU of the link that leads from a port to `remote`; empty: the port's own link MTU. Must answer the same each time.
+  // MTU of the link that leads from a port to `remote`; empty: the port's own link MTU. Must answer the same
+  // each time.
   std::function<uint32_t(uint32_t port, const Gid& remote)> link_mtu_to;
 
   uint32_t max_paths = 4;                   // of one connection in one direction, 1..32
@@ -41,21 +43,22 @@ struct EngineConfig {
   uint32_t initial_window = 32;             // packets a path
   uint32_t ack_every = 16;                  // packets
   Nanos ack_delay = micros(50);
-  Nanos ack_request_delay = micros(2);      // grace after AR, so that the application's answer goes out before the ACK
+  Nanos ack_request_delay =
+      micros(2);  // grace after AR, so that the application's answer goes out before the ACK
   Nanos pto_min = millis(1);
   Nanos pto_max = millis(100);
   Nanos reo_min = micros(200);
-  Nanos delay_gate = millis(1);             // queueing above max(half the base RTT, this) counts as congestion
-  Nanos probe_max = millis(200);            // between probes of a failed path
+  Nanos delay_gate = millis(1);   // queueing above max(half the base RTT, this) counts as congestion
+  Nanos probe_max = millis(200);  // between probes of a failed path
   Nanos silence_limit = seconds(5);
   Nanos keepalive = seconds(10);
   Nanos close_linger = seconds(1);
-  Nanos drain_limit = millis(300);          // before CLOSE, for what is still unacknowledged
-  bool ecn = true;                          // set ECT(0)
-  bool tail_hold = true;                    // visibility order for last-byte polling; see docs/spec
+  Nanos drain_limit = millis(300);  // before CLOSE, for what is still unacknowledged
+  bool ecn = true;                  // set ECT(0)
+  bool tail_hold = true;            // visibility order for last-byte polling; see docs/spec
   SecurityMode security = SecurityMode::kCrc32c;
 
-  uint32_t max_qp = 65519;                  // limits reported by verbs
+  uint32_t max_qp = 65519;  // limits reported by verbs
   uint32_t max_cq = 65536;
   uint32_t max_mr = 1 << 20;
   uint32_t max_pd = 65536;
@@ -67,7 +70,7 @@ struct EngineConfig {
   uint32_t max_sge = 32;
   uint32_t max_inline = 1024;
   uint8_t max_rd_atomic = 16;
-  uint32_t held_bytes = 4 << 20;            // tails held back in one engine
+  uint32_t held_bytes = 4 << 20;  // tails held back in one engine
 };
 
 }  // namespace mroce

@@ -1,8 +1,9 @@
 // The window of a path: ECN-proportional decrease as in DCTCP (RFC 8257), additive increase, slow start.
 //
-// Loss alone is not congestion here: a lossy fabric loses packets for other reasons, and halving on each loss would give
-// a third of the rate at 1 %. A round with losses counts as congested only with evidence: CE marks, queueing delay, or,
-// where no mark was ever seen, over 20 % loss in two rounds running. A cut that proves spurious is undone.
+// Loss alone is not congestion here: a lossy fabric loses packets for other reasons, and halving on each loss
+// would give a third of the rate at 1 %. A round with losses counts as congested only with evidence: CE
+// marks, queueing delay, or, where no mark was ever seen, over 30 % loss in two rounds running. A cut that
+// proves spurious is undone.
 #include <algorithm>
 
 #include "core/mroce/engine_impl.h"
@@ -13,7 +14,7 @@ namespace {
 constexpr double kAlphaGain = 0.25;
 constexpr double kBlindLoss = 0.3;
 constexpr uint32_t kBlindRounds = 2;
-constexpr double kIncreaseShare = 8;  // additive increase of all paths together, packets a round trip
+constexpr double kIncreaseShare = 8;   // additive increase of all paths together, packets a round trip
 constexpr uint32_t kCleanRounds = 64;  // until the reorder threshold shrinks by one
 }  // namespace
 
@@ -41,7 +42,9 @@ void Engine::Impl::cc_on_ce(Time now, Path& p, uint32_t ce, uint32_t rx) {
   cc.cwnd_before = 0;  // marks are not undone
 }
 
-void Engine::Impl::cc_on_lost(Path& p) { ++p.cc.round_lost; }
+void Engine::Impl::cc_on_lost(Path& p) {
+  ++p.cc.round_lost;
+}
 
 void Engine::Impl::cc_on_spurious(Path& p) {
   CongestionState& cc = p.cc;

@@ -1,10 +1,11 @@
-// Connection: the pairing of two endpoints. It owns the paths, the one numbering of packets (CPSN) with its window in
-// both directions, loss recovery and acknowledgement; streams (queue pairs) only cut messages into packets for it.
+// Connection: the pairing of two endpoints. It owns the paths, the one numbering of packets (CPSN) with its
+// window in both directions, loss recovery and acknowledgement; streams (queue pairs) only cut messages into
+// packets for it.
 //
-// Sending: a packet gets its CPSN once, when it is cut; TxPacket remembers how to make its bytes again (from the work
-// request, the response, or the control message; nothing is copied). Every transmission gets a fresh PSEQ on some
-// path. Receiving: `received` has one bit per CPSN of the window; a packet is delivered when its bit turns, so it is
-// delivered once, whichever path and however often it came.
+// Sending: a packet gets its CPSN once, when it is cut; TxPacket remembers how to make its bytes again (from
+// the work request, the response, or the control message; nothing is copied). Every transmission gets a fresh
+// PSEQ on some path. Receiving: `received` has one bit per CPSN of the window; a packet is delivered when its
+// bit turns, so it is delivered once, whichever path and however often it came.
 #pragma once
 
 #include <array>
@@ -24,13 +25,13 @@ struct TxPacket {
   enum class State : uint8_t { kWaiting, kFlying, kAccepted };
   Kind kind = Kind::kVoid;
   State state = State::kWaiting;
-  uint8_t path = 0;             // of the newest transmission
-  uint8_t transmissions = 0;    // saturates
-  uint16_t stream = 0;          // kRequest, kResponse: ours. kControl, kVoid: the peer's
-  uint16_t length = 0;          // payload
+  uint8_t path = 0;           // of the newest transmission
+  uint8_t transmissions = 0;  // saturates
+  uint16_t stream = 0;        // kRequest, kResponse: ours. kControl, kVoid: the peer's
+  uint16_t length = 0;        // payload
   uint32_t offset = 0;
-  uint64_t owner = 0;           // kRequest, kVoid: MSN; kResponse: number of the response; kControl: of the message
-  uint64_t pseq = 0;            // of the newest transmission
+  uint64_t owner = 0;  // kRequest, kVoid: MSN; kResponse: number of the response; kControl: of the message
+  uint64_t pseq = 0;   // of the newest transmission
   QueuePair* voided_for = nullptr;  // kVoid: the live QP that waits for it to be accepted
 };
 
@@ -62,8 +63,8 @@ class CpsnWindow {
   void grow(uint64_t needed_bits);
   uint64_t base_ = 0;
   uint64_t window_ = 0;
-  uint64_t count_ = 0;            // bits set above the base
-  std::vector<uint64_t> words_;   // bit of CPSN c at c mod (64 x size), size a power of two
+  uint64_t count_ = 0;           // bits set above the base
+  std::vector<uint64_t> words_;  // bit of CPSN c at c mod (64 x size), size a power of two
 };
 
 struct Connection {
@@ -73,24 +74,24 @@ struct Connection {
   uint32_t index = 0;  // in Engine::Impl::connections
   State state = State::kInitSent;
   bool initiator = false;
-  bool validated = false;       // a packet with our connection id and a good CRC came
-  uint32_t local_id = 0;        // what the peer writes as DCID
+  bool validated = false;  // a packet with our connection id and a good CRC came
+  uint32_t local_id = 0;   // what the peer writes as DCID
   uint32_t peer_id = 0;
   std::array<uint8_t, 16> peer_endpoint{};
-  std::array<uint8_t, 16> reset_token{};       // ours: who sends it to us ends the connection
+  std::array<uint8_t, 16> reset_token{};  // ours: who sends it to us ends the connection
   std::array<uint8_t, 16> peer_reset_token{};
   uint64_t nonce = 0;
-  uint32_t port = 0;            // primary local port
-  UdpAddress remote;            // primary, with the peer's listening port
+  uint32_t port = 0;  // primary local port
+  UdpAddress remote;  // primary, with the peer's listening port
   uint32_t payload_mtu = 1024;
-  uint64_t peer_window = 0;     // packets
+  uint64_t peer_window = 0;  // packets
   uint64_t peer_receive_buffer = 0;
   std::vector<wire::InitPort> peer_ports;
   uint32_t planes = 1;
 
   // Handshake
   uint32_t init_tries = 0;
-  Time init_at = kNever;        // next INIT
+  Time init_at = kNever;  // next INIT
   bool init_ack_due = false;
   uint32_t init_ack_bytes = 0;  // size of the INIT that is answered
   uint32_t init_payload = 0;    // offered in our INIT
@@ -98,67 +99,67 @@ struct Connection {
 
   // Sending
   std::vector<Path> paths;
-  Ring<TxPacket> tx;            // by CPSN; begin() is the oldest that the peer has not accepted
+  Ring<TxPacket> tx;  // by CPSN; begin() is the oldest that the peer has not accepted
   uint64_t peer_cack = 0;
-  uint64_t cpsn_limit = 0;      // first CPSN that we may not use
-  Ring<uint64_t> rtx;           // lost CPSNs that any path may take
-  Ring<uint32_t> ready;         // streams with something to send: kResponses bit, stream number
+  uint64_t cpsn_limit = 0;  // first CPSN that we may not use
+  Ring<uint64_t> rtx;       // lost CPSNs that any path may take
+  Ring<uint32_t> ready;     // streams with something to send: kResponses bit, stream number
   Ring<ControlMessage> control;
-  uint64_t next_control = 0;    // first control message without a CPSN
+  uint64_t next_control = 0;  // first control message without a CPSN
   uint64_t inflight_bytes = 0;
   uint8_t peer_penalty = 0;
-  uint32_t next_path = 0;       // round robin among equals
-  Time last_sent_acked{};       // newest transmission time that was acknowledged, any path
-  bool tlp_wanted = false;      // PTO expired: send one probe packet
+  uint32_t next_path = 0;   // round robin among equals
+  Time last_sent_acked{};   // newest transmission time that was acknowledged, any path
+  bool tlp_wanted = false;  // PTO expired: send one probe packet
   uint32_t pto_count = 0;
-  Time pto_from = kNever;       // last progress or first transmission; kNever when nothing flies
-  RttEstimator rtt;             // over all paths
+  Time pto_from = kNever;  // last progress or first transmission; kNever when nothing flies
+  RttEstimator rtt;        // over all paths
   Time last_heard{};
   Time last_sent{};
-  Time progressed{};            // while `tx` holds anything: when the peer last accepted something, or it began
+  Time progressed{};  // while `tx` holds anything: when the peer last accepted something, or it began
   Time oldest_unanswered = kNever;  // when we began to wait for an answer, for the silence limit
   bool limits_probe_wanted = false;
-  Time asked_at{};              // the last limits probe or keepalive
+  Time asked_at{};  // the last limits probe or keepalive
   Time limits_probe_at = kNever;
   Nanos limits_probe_interval{0};
-  uint16_t asked_stream = 0;        // the last blocked stream that a limits probe named
+  uint16_t asked_stream = 0;  // the last blocked stream that a limits probe named
 
   // Receiving
   uint64_t first_pseq_peer = 0;
   CpsnWindow received;
   std::vector<RxPath> rx_paths;
-  uint32_t ack_pending = 0;     // DATA packets not yet acknowledged
-  uint32_t burst_packets = 0;   // of these, from the burst that is being read
-  bool ack_urgent = false;      // a gap, a duplicate, a CE mark or a NAK: acknowledge at once
-  bool ack_requested = false;   // AR was set
+  uint32_t ack_pending = 0;    // DATA packets not yet acknowledged
+  uint32_t burst_packets = 0;  // of these, from the burst that is being read
+  bool ack_urgent = false;     // a gap, a duplicate, a CE mark or a NAK: acknowledge at once
+  bool ack_requested = false;  // AR was set
   Time ack_at = kNever;
   std::vector<wire::Nak> naks;
   Ring<uint16_t> credit_dirty;
-  Ring<uint16_t> reclaim;       // streams whose unused credits we want back
+  Ring<uint16_t> reclaim;  // streams whose unused credits we want back
   uint32_t port_status_repeats = 0;
   uint32_t port_status_sequence = 0;
   uint32_t peer_port_status_sequence = 0;
   bool peer_port_status_seen = false;
-  std::vector<wire::ProbeAck> probe_acks;   // answers that are due
-  uint8_t ack_path = 0;                     // rotates when the peer seems not to hear us
+  std::vector<wire::ProbeAck> probe_acks;  // answers that are due
+  uint8_t ack_path = 0;                    // rotates when the peer seems not to hear us
   uint64_t duplicates_at_rotation = 0;
 
   // End
-  Time close_at = kNever;       // next CLOSE
+  Time close_at = kNever;  // next CLOSE
   Time close_by = kNever;
   Time drain_by = kNever;
   bool close_ack_due = false;
   uint32_t close_reason = 0;
 
   bool in_tx_queue = false;
-  Time queued = kNever;         // see TimerQueue
+  Time queued = kNever;  // see TimerQueue
   ConnectionCounters counters;
   Time opened{};
   Time first_data = kNever;
   Time last_data{};
 
-  uint64_t first_cpsn = 0;      // ours
-  uint64_t first_pseq = 0;      // ours, the same on every path
+  uint64_t first_cpsn = 0;  // ours
+  uint64_t first_pseq = 0;  // ours, the same on every path
   uint32_t full_packet() const { return payload_mtu + 56 + static_cast<uint32_t>(wire::kTrailerBytes); }
   bool alive() const { return state == State::kOpen || state == State::kDraining; }
   uint64_t window_bytes(uint64_t cap) const {

@@ -1,8 +1,10 @@
-// Engine: the whole transport of one endpoint (one process, or one simulated host) as a deterministic state machine.
+// Engine: the whole transport of one endpoint (one process, or one simulated host) as a deterministic state
+// machine.
 //
-// Four kinds of methods, as in quinn-proto: getters; on_* inputs; commands; poll_* outputs. There is no clock, thread,
-// socket or random device behind it: `now` is an argument and never goes back, randomness comes from
-// EngineConfig::seed, memory is reached through `Memory`. Not thread-safe: the driver holds one lock.
+// Four kinds of methods, as in quinn-proto: getters; on_* inputs; commands; poll_* outputs. There is no
+// clock, thread, socket or random device behind it: `now` is an argument and never goes back, randomness
+// comes from EngineConfig::seed, memory is reached through `Memory`. Not thread-safe: the driver holds one
+// lock.
 //
 // The driver's loop, in this order:
 //   1. on_burst() for what has arrived, on_link() for link events;
@@ -119,7 +121,8 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // ---- getters -----------------------------------------------------------------------------------------------
+  // ---- getters
+  // -----------------------------------------------------------------------------------------------
   const EngineConfig& config() const;
   const EngineCounters& counters() const;
   std::vector<ConnectionStats> connection_stats() const;
@@ -128,8 +131,9 @@ class Engine {
   // True when no connection is open or closing: the endpoint may go.
   bool quiescent() const;
 
-  // ---- inputs ------------------------------------------------------------------------------------------------
-  // One received super-packet: `bytes` holds datagrams of `segment_bytes` each, the last one may be shorter.
+  // ---- inputs
+  // ------------------------------------------------------------------------------------------------ One
+  // received super-packet: `bytes` holds datagrams of `segment_bytes` each, the last one may be shorter.
   void on_burst(Time now, const RxMeta& meta, std::span<const std::byte> bytes, uint32_t segment_bytes);
   // Timers whose deadline is <= now fire.
   void on_timeout(Time now);
@@ -142,37 +146,42 @@ class Engine {
   // A new local address; appended to the port table. Returns its index, or an error when the table is full.
   Result<uint32_t> add_port(const LocalPort& port);
 
-  // ---- commands: protection domains, memory regions ----------------------------------------------------------
+  // ---- commands: protection domains, memory regions
+  // ----------------------------------------------------------
   Result<PdHandle> alloc_pd();
   Status dealloc_pd(PdHandle pd);  // kBusy while anything refers to it
-  // [iova, iova+length) as peers and SGEs name it, at host address `addr`. length up to 2^63; access: see types.h;
-  // remote write and atomic need local write (kInvalidArgument).
+  // [iova, iova+length) as peers and SGEs name it, at host address `addr`. length up to 2^63; access: see
+  // types.h; remote write and atomic need local write (kInvalidArgument).
   Result<MrInfo> reg_mr(PdHandle pd, uint64_t addr, uint64_t length, uint64_t iova, uint32_t access_flags);
   Status dereg_mr(uint32_t lkey);
   // ibv_rereg_mr: any of the three may change; keys may change.
-  Result<MrInfo> rereg_mr(uint32_t lkey, std::optional<PdHandle> pd, std::optional<std::array<uint64_t, 3>> range,
-                          std::optional<uint32_t> access_flags);
+  Result<MrInfo> rereg_mr(uint32_t lkey, std::optional<PdHandle> pd,
+                          std::optional<std::array<uint64_t, 3>> range, std::optional<uint32_t> access_flags);
 
-  // ---- commands: completion queues ---------------------------------------------------------------------------
+  // ---- commands: completion queues
+  // ---------------------------------------------------------------------------
   Result<CqHandle> create_cq(uint32_t capacity, uint64_t user);  // capacity 1..max_cqe
   Result<uint32_t> resize_cq(CqHandle cq, uint32_t capacity);    // kInvalidArgument if it holds more
   Status destroy_cq(CqHandle cq);                                // kBusy while a QP uses it
   // Takes up to out.size() completions in order; returns how many.
   uint32_t poll_cq(CqHandle cq, std::span<Wc> out);
-  // Arms the CQ: one kCompletion event for the next completion (solicited_only: the next solicited or failed one).
+  // Arms the CQ: one kCompletion event for the next completion (solicited_only: the next solicited or failed
+  // one).
   Status arm_cq(CqHandle cq, bool solicited_only);
   // Drops completions of this QP (destroy_qp does it by itself).
   uint32_t cq_depth(CqHandle cq) const;
 
-  // ---- commands: shared receive queues -----------------------------------------------------------------------
+  // ---- commands: shared receive queues
+  // -----------------------------------------------------------------------
   Result<SrqHandle> create_srq(PdHandle pd, uint32_t max_wr, uint32_t max_sge, uint32_t limit, uint64_t user);
   Status modify_srq(SrqHandle srq, std::optional<uint32_t> max_wr, std::optional<uint32_t> limit);
   Result<SrqInfo> query_srq(SrqHandle srq) const;
   Status destroy_srq(SrqHandle srq);  // kBusy while a QP uses it
   Status post_srq_recv(Time now, SrqHandle srq, const RecvWr& wr);
 
-  // ---- commands: queue pairs (RC) ----------------------------------------------------------------------------
-  // Returns the QP; its number is (slot << 16 | stream). `cap` is rounded up to what was allocated; see query_qp.
+  // ---- commands: queue pairs (RC)
+  // ---------------------------------------------------------------------------- Returns the QP; its number
+  // is (slot << 16 | stream). `cap` is rounded up to what was allocated; see query_qp.
   Result<QpHandle> create_qp(const QpInit& init);
   uint32_t qp_num(QpHandle qp) const;  // 0 if there is none
   // The state machine of IBTA chapter 10.3 with its required and optional attributes (core/rdma/qp_state.h).
@@ -180,15 +189,16 @@ class Engine {
   Result<QpInfo> query_qp(QpHandle qp) const;
   // Unaccepted packets become VOID, the stream is closed, completions of this QP leave its CQs.
   Status destroy_qp(Time now, QpHandle qp);
-  // Appends one work request. kQueueFull (ENOMEM), kBadState (EINVAL), kInvalidArgument. Work requests posted in ERR
-  // are flushed with kWrFlushErr.
+  // Appends one work request. kQueueFull (ENOMEM), kBadState (EINVAL), kInvalidArgument. Work requests posted
+  // in ERR are flushed with kWrFlushErr.
   Status post_send(Time now, QpHandle qp, const SendWr& wr);
   Status post_recv(Time now, QpHandle qp, const RecvWr& wr);
 
   // Begins an orderly end: closes every connection. Drive until quiescent().
   void shutdown(Time now);
 
-  // ---- outputs -----------------------------------------------------------------------------------------------
+  // ---- outputs
+  // -----------------------------------------------------------------------------------------------
   bool poll_transmit(Time now, TxBurst& out);
   bool poll_event(Event& out);
 

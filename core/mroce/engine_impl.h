@@ -70,7 +70,9 @@ struct Engine::Impl {
 
   // ---- objects.cc
   template <class T>
-  static uint64_t new_handle(uint64_t& counter) { return ++counter; }
+  static uint64_t new_handle(uint64_t& counter) {
+    return ++counter;
+  }
   Cq* find(CqHandle cq) const;
   Srq* find(SrqHandle srq) const;
   QueuePair* find(QpHandle qp) const;
@@ -111,7 +113,9 @@ struct Engine::Impl {
   void became_open(Time now, Connection& c);
   void heard_from(Time now, Connection& c);
   void send_version(const RxMeta& meta, const wire::Common& header);
-  void merge_into(Time now, Connection& loser, Connection& winner);
+  void merge_into(Connection& loser, Connection& winner);
+  void queue_reply(uint32_t port, const UdpAddress& to, std::vector<std::byte> bytes, size_t size);
+  void reset_stale(const Connection& c, const wire::Init& init);
 
   // ---- goodbye.cc
   void shutdown(Time now);
@@ -128,6 +132,7 @@ struct Engine::Impl {
   void queue_control(Time now, Connection& c, ControlMessage message);
   Verdict on_stream_control(Time now, Connection& c, const wire::Data& data, const wire::StreamControl& body);
   void on_stream_open(Time now, Connection& c, uint32_t msn, const wire::StreamControl& body);
+  bool means_peer(const Connection& c, const Gid& dgid) const;
   void on_stream_accept(Time now, Connection& c, QueuePair& qp, const wire::StreamControl& body);
   void on_stream_refuse(Time now, QueuePair& qp, const wire::StreamControl& body);
   void on_stream_stop(Time now, QueuePair& qp, uint32_t msn, const wire::StreamControl& body);
@@ -160,7 +165,8 @@ struct Engine::Impl {
   void push_send_completion(QueuePair& qp, const SendWqe& wqe, WcStatus status);
   void fail_request(Time now, QueuePair& qp, uint64_t msn, WcStatus status);
   void void_requests(Time now, QueuePair& qp, uint64_t from_msn);
-  void start_rewind(Time now, QueuePair& qp, uint64_t msn);
+  void start_rewind(Time now, QueuePair& qp, uint64_t msn, Nanos hold);
+  void void_packet(Connection& c, TxPacket& packet, uint16_t stream, uint64_t msn);
   void finish_rewind(Time now, QueuePair& qp);
   Verdict on_read_response(Time now, Connection& c, const wire::Data& data, wire::In payload);
   Verdict on_atomic_response(Time now, Connection& c, const wire::Data& data);
@@ -168,9 +174,10 @@ struct Engine::Impl {
   void on_nak(Time now, Connection& c, const wire::Nak& nak);
 
   // ---- responder.cc
-  Verdict on_request(Time now, Connection& c, const wire::Common& header, const wire::Data& data, wire::In payload);
-  Verdict take_request(Time now, Connection& c, QueuePair& qp, const wire::Common& header, const wire::Data& data,
-                       wire::In payload);
+  Verdict on_request(Time now, Connection& c, const wire::Common& header, const wire::Data& data,
+                     wire::In payload);
+  Verdict take_request(Time now, Connection& c, QueuePair& qp, const wire::Common& header,
+                       const wire::Data& data, wire::In payload);
   Verdict place_write(QueuePair& qp, uint64_t msn, RxMessage& m, const wire::Data& data, wire::In payload);
   Verdict place_send(QueuePair& qp, uint64_t msn, RxMessage& m, const wire::Data& data, wire::In payload);
   bool bind_receive(Time now, QueuePair& qp, uint32_t rqsn);
@@ -232,7 +239,8 @@ struct Engine::Impl {
   void on_control_datagram(Time now, Connection& c, const wire::Common& header, wire::In body);
   void on_data(Time now, Connection& c, const RxMeta& meta, const wire::Common& header, wire::In datagram);
   void acknowledge_burst(Time now, Connection& c);
-  Verdict deliver(Time now, Connection& c, const wire::Common& header, const wire::Data& data, wire::In payload);
+  Verdict deliver(Time now, Connection& c, const wire::Common& header, const wire::Data& data,
+                  wire::In payload);
 
   // ---- ack_send.cc
   void schedule_ack(Connection& c, Time at);
@@ -273,6 +281,7 @@ struct Engine::Impl {
   bool build_probe(Time now, Connection& c, Path& p, TxBurst& out);
   void on_probe(Time now, Connection& c, const wire::Common& header, const wire::Probe& probe);
   void on_probe_ack(Time now, Connection& c, const wire::ProbeAck& ack);
+  bool has_other_plane(const Connection& c, const Path& p) const;
   void on_link(Time now, uint32_t port, bool up);
   void on_port_status(Time now, Connection& c, const wire::PortStatus& status);
   uint16_t new_entropy() { return static_cast<uint16_t>(rng.below(kEntropies)); }
@@ -309,10 +318,10 @@ struct Engine::Impl {
   uint64_t handle_counter = 0;
   std::vector<std::unique_ptr<Connection>> connections;  // by index; holes are null
   std::unordered_map<uint32_t, Connection*> by_id;
-  std::map<UdpAddress, Connection*> by_address;          // where commands find a connection, open or opening
-  std::vector<ConnectionStats> finished;                 // of closed connections, bounded
-  std::vector<uint32_t> closed;                          // connections to free at the next entry
-  Ring<uint32_t> tx_queue;                               // connections that may have something to send
+  std::map<UdpAddress, Connection*> by_address;  // where commands find a connection, open or opening
+  std::vector<ConnectionStats> finished;         // of closed connections, bounded
+  std::vector<uint32_t> closed;                  // connections to free at the next entry
+  Ring<uint32_t> tx_queue;                       // connections that may have something to send
   Ring<Event> events;
   TimerQueue timers;
   uint64_t held_bytes = 0;

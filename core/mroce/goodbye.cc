@@ -1,8 +1,9 @@
 // How connections end: CLOSE and CLOSE_ACK, RESET, silence.
 //
-// A connection that is to end first drains for a bounded time: what it sent is acknowledged, what the peer sent arrives.
-// Then CLOSE, which carries the final CACK (so that a peer whose last acknowledgements were lost learns that its
-// packets arrived), is repeated until CLOSE_ACK or close_linger. Whoever got CLOSE stays as long to repeat CLOSE_ACK.
+// A connection that is to end first drains for a bounded time: what it sent is acknowledged, what the peer
+// sent arrives. Then CLOSE, which carries the final CACK (so that a peer whose last acknowledgements were
+// lost learns that its packets arrived), is repeated until CLOSE_ACK or close_linger. Whoever got CLOSE stays
+// as long to repeat CLOSE_ACK.
 #include <algorithm>
 
 #include "core/mroce/engine_impl.h"
@@ -52,8 +53,8 @@ void Engine::Impl::on_close(Time now, Connection& c, wire::In datagram) {
     ++counters.drop_malformed;
     return;
   }
-  // The peer's final CACK is never behind one that it told before, nor ahead of what we sent: who ends a connection must
-  // know more than its id.
+  // The peer's final CACK is never behind one that it told before, nor ahead of what we sent: who ends a
+  // connection must know more than its id.
   const uint64_t cack = wire::expand32(close.cack, c.peer_cack);
   if (cack < c.peer_cack || cack > c.tx.end()) {
     ++counters.drop_forged_ack;
@@ -68,7 +69,8 @@ void Engine::Impl::on_close(Time now, Connection& c, wire::In datagram) {
   lose_connection(now, c, WcStatus::kRetryExcErr, false);
   // lose_connection() closed it; it stays to answer repetitions.
   c.state = State::kTimeWait;
-  c.close_by = now + (mutual ? Nanos{0} : config.close_linger);
+  // Who wanted to go anyway stays only until the answer is out.
+  c.close_by = now + (mutual ? millis(20) : config.close_linger);
   by_id[c.local_id] = &c;
   closed.erase(std::remove(closed.begin(), closed.end(), c.index), closed.end());
   want_tx(c);
@@ -93,8 +95,8 @@ void Engine::Impl::on_reset(Time now, Connection& c, wire::In datagram) {
   lose_connection(now, c, WcStatus::kRetryExcErr, true);
 }
 
-// `failed`: all queue pairs of the connection go to ERR. Otherwise (an orderly end) only those that still have work
-// outstanding; the others stay as they are and may be connected anew.
+// `failed`: all queue pairs of the connection go to ERR. Otherwise (an orderly end) only those that still
+// have work outstanding; the others stay as they are and may be connected anew.
 void Engine::Impl::lose_connection(Time now, Connection& c, WcStatus status, bool failed) {
   if (c.state == State::kClosed) return;
   const bool was_closing = c.state == State::kClosing || c.state == State::kTimeWait;
@@ -126,7 +128,8 @@ void Engine::Impl::lose_connection(Time now, Connection& c, WcStatus status, boo
     if (it != busy_streams.end() && --it->second == 0) busy_streams.erase(it);
   }
   by_id.erase(c.local_id);
-  if (const auto it = by_address.find(c.remote); it != by_address.end() && it->second == &c) by_address.erase(it);
+  if (const auto it = by_address.find(c.remote); it != by_address.end() && it->second == &c)
+    by_address.erase(it);
   closed.push_back(c.index);
 }
 

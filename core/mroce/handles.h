@@ -1,5 +1,5 @@
-// Typed handles of the objects that an Engine owns. A handle is never reused while the engine lives (the upper
-// half is a generation), so that a stale one is an error and not somebody else's object. 0 is "none".
+// Typed handles of the objects that an Engine owns. A handle is never reused while the engine lives (the
+// upper half is a generation), so that a stale one is an error and not somebody else's object. 0 is "none".
 #pragma once
 
 #include <compare>

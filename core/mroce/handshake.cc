@@ -1,9 +1,10 @@
 // INIT and INIT_ACK: two endpoints become a connection, with its planes and paths.
 //
-// The initiator offers, the acceptor takes the smaller of each limit; data may follow one round trip after INIT. Both
-// packets are padded to the full packet size, so that path 0 is known to carry it in both directions. When both ends
-// open at once, the INIT of the lower endpoint id wins. There is one connection for a pair of endpoint ids: an INIT
-// that comes by another address of a peer that is already connected is answered with the connection that exists.
+// The initiator offers, the acceptor takes the smaller of each limit; data may follow one round trip after
+// INIT. Both packets are padded to the full packet size, so that path 0 is known to carry it in both
+// directions. When both ends open at once, the INIT of the lower endpoint id wins. There is one connection
+// for a pair of endpoint ids: an INIT that comes by another address of a peer that is already connected is
+// answered with the connection that exists.
 #include <algorithm>
 
 #include "core/mroce/engine_impl.h"
@@ -17,9 +18,12 @@ namespace {
 constexpr uint32_t kUdpIpv4 = 28;
 constexpr uint32_t kUdpIpv6 = 48;
 constexpr uint32_t kDataOverhead = 60;  // longest header of a packet with payload (56) and trailer
+constexpr size_t kMaxInitBytes = 9216;  // no packet of ours is larger, and the answer has the same size
 constexpr uint8_t kInitExisting = 1;    // INIT_ACK flags bit 0
 
-Nanos init_interval(uint32_t tries) { return std::min(millis(250), millis(10) * (1 << std::min(tries, 5u))); }
+Nanos init_interval(uint32_t tries) {
+  return std::min(millis(250), millis(10) * (1 << std::min(tries, 5u)));
+}
 }  // namespace
 
 bool Engine::Impl::is_local(const Gid& address) const {
@@ -27,12 +31,13 @@ bool Engine::Impl::is_local(const Gid& address) const {
                      [&](const LocalPort& port) { return port.address == address; });
 }
 
-// Local ports that may carry planes of a connection whose primary port is `primary`: that one first.
+// Local ports that INIT lists and that may carry planes of a connection whose primary port is `primary`: that
+// one first.
 std::vector<uint32_t> Engine::Impl::plane_ports(uint32_t primary, const Gid& remote) const {
   std::vector<uint32_t> result{primary};
   const Gid& first = config.ports[primary].address;
   if (first.is_loopback() || is_local(remote)) return result;
-  for (uint32_t i = 0; i < config.ports.size() && result.size() < config.max_planes; ++i) {
+  for (uint32_t i = 0; i < config.ports.size() && result.size() < wire::kMaxPlanes; ++i) {
     const Gid& address = config.ports[i].address;
     if (i == primary || address.is_loopback() || address.is_v4_mapped() != first.is_v4_mapped() ||
         address.is_link_local() != first.is_link_local()) {
@@ -110,7 +115,8 @@ void Engine::Impl::fill_init(const Connection& c, Init& init) const {
   init.receive_buffer = config.receive_buffer_bytes;
   for (const uint32_t i : plane_ports(c.port, c.remote.ip)) {
     const LocalPort& port = config.ports[i];
-    init.ports[init.nports++] = {port.address, port.prefix_bits, static_cast<uint32_t>(port.rate_bps / 1000000)};
+    init.ports[init.nports++] = {port.address, port.prefix_bits,
+                                 static_cast<uint32_t>(port.rate_bps / 1000000)};
   }
 }
 
@@ -143,7 +149,7 @@ void Engine::Impl::send_init(Time now, Connection& c) {
 
 void Engine::Impl::on_init(Time now, const RxMeta& meta, wire::In datagram) {
   Init init;
-  if (!wire::decode_init(datagram, init)) {
+  if (datagram.size() > kMaxInitBytes || !wire::decode_init(datagram, init)) {
     ++counters.drop_malformed;
     return;
   }
@@ -155,8 +161,9 @@ void Engine::Impl::on_init(Time now, const RxMeta& meta, wire::In datagram) {
     ++counters.drop_version;
     return;
   }
-  if (init.scid == 0 || init.nports == 0 || init.payload_mtu < 512 || init.max_paths == 0 || init.cpsn_window < 64 ||
-      (init.security & 1) == 0 || init.listen_port == 0 || meta.port >= config.ports.size()) {
+  if (init.scid == 0 || init.nports == 0 || init.payload_mtu < 512 || init.max_paths == 0 ||
+      init.cpsn_window < 64 || (init.security & 1) == 0 || init.listen_port == 0 ||
+      meta.port >= config.ports.size()) {
     ++counters.drop_malformed;
     return;
   }
@@ -165,9 +172,11 @@ void Engine::Impl::on_init(Time now, const RxMeta& meta, wire::In datagram) {
   Connection* existing = nullptr;
   for (const auto& each : connections) {
     Connection* c = each.get();
-    if (c == nullptr || c->state == Connection::State::kClosed || c->state == Connection::State::kTimeWait) continue;
+    if (c == nullptr || c->state == Connection::State::kClosed || c->state == Connection::State::kTimeWait)
+      continue;
     if (!c->initiator && c->peer_endpoint == init.endpoint_id && c->peer_id == init.scid) {
-      // Our INIT_ACK was lost. The initiator may have lowered its offer since; nothing is cut to size before it is open.
+      // Our INIT_ACK was lost. The initiator may have lowered its offer since; nothing is cut to size before
+      // it is open.
       if (!c->validated) c->payload_mtu = std::min<uint32_t>(c->payload_mtu, init.payload_mtu);
       c->init_ack_due = true;
       c->init_ack_bytes = static_cast<uint32_t>(datagram.size() + wire::kTrailerBytes);
@@ -188,13 +197,9 @@ void Engine::Impl::on_init(Time now, const RxMeta& meta, wire::In datagram) {
     Common header;
     header.type = wire::Type::kInitAck;
     header.dcid = init.scid;
-    if (replies.size() >= 16) return;
     std::vector<std::byte> bytes(datagram.size() + wire::kTrailerBytes);
     const size_t size = wire::encode_init(header, answer, datagram.size(), bytes);
-    if (size == 0) return;
-    wire::write_trailer(wire::crc_finish(wire::crc_update(wire::kCrcStart, {bytes.data(), size})), &bytes[size]);
-    bytes.resize(size + wire::kTrailerBytes);
-    replies.push({meta.port, peer, std::move(bytes)});
+    queue_reply(meta.port, peer, std::move(bytes), size);
     return;
   }
   Connection* c = nullptr;
@@ -241,16 +246,22 @@ void Engine::Impl::on_init_ack(Time now, Connection& c, wire::In datagram) {
   }
   if ((init.flags & kInitExisting) != 0) {
     const auto it = by_id.find(init.known_cid);
-    if (it == by_id.end() || it->second == &c || it->second->peer_id != init.scid) {
+    if (it != by_id.end() && it->second->state == Connection::State::kInitSent)
+      return;  // its own INIT_ACK is late
+    if (it == by_id.end() || it->second->peer_id != init.scid) {
+      // The peer still holds a connection that has ended here. It ends by the token that came with this
+      // answer; our next INIT finds the way free.
       ++counters.drop_connection;
+      reset_stale(c, init);
       return;
     }
-    merge_into(now, c, *it->second);
+    merge_into(c, *it->second);
     return;
   }
-  if (init.payload_mtu > c.init_payload) return;  // answers an offer that was withdrawn; a smaller one is under way
-  if (init.scid == 0 || init.nports == 0 || init.security != 0 || init.max_paths == 0 || init.payload_mtu < 512 ||
-      init.cpsn_window < 64 || init.cpsn_window > config.cpsn_window ||
+  if (init.payload_mtu > c.init_payload)
+    return;  // answers an offer that was withdrawn; a smaller one is under way
+  if (init.scid == 0 || init.nports == 0 || init.security != 0 || init.max_paths == 0 ||
+      init.payload_mtu < 512 || init.cpsn_window < 64 || init.cpsn_window > config.cpsn_window ||
       init.version_min > wire::kVersion || init.version_max < wire::kVersion) {
     ++counters.drop_malformed;
     return;
@@ -274,8 +285,9 @@ void Engine::Impl::accept_peer(Time, Connection& c, const Init& init) {
   c.cpsn_limit = c.first_cpsn + c.peer_window;
 }
 
-// Pairs local with remote addresses: the primary pair is plane 0; every further local port takes the first remote
-// address of its own subnet that is free. Path i runs on plane i mod planes. Existing paths keep their numbers.
+// Pairs local with remote addresses: the primary pair is plane 0; every further local port takes the first
+// remote address of its own subnet that is free. Path i runs on plane i mod planes. Existing paths keep their
+// numbers.
 void Engine::Impl::make_paths(Time, Connection& c, uint32_t count) {
   struct Plane {
     uint32_t port;
@@ -287,7 +299,8 @@ void Engine::Impl::make_paths(Time, Connection& c, uint32_t count) {
   for (const uint32_t port : plane_ports(c.port, c.remote.ip)) {
     if (port == c.port) continue;
     for (size_t i = 0; i < c.peer_ports.size(); ++i) {
-      if (taken[i] || !same_prefix(config.ports[port].address, c.peer_ports[i].address, config.ports[port].prefix_bits)) {
+      if (taken[i] ||
+          !same_prefix(config.ports[port].address, c.peer_ports[i].address, config.ports[port].prefix_bits)) {
         continue;
       }
       taken[i] = true;
@@ -325,8 +338,8 @@ void Engine::Impl::became_open(Time now, Connection& c) {
   c.opened = c.last_heard = now;
   ++counters.connections_opened;
   c.paths.front().state = PathState::kActive;
-  // INIT_ACK repeated our nonce, so the peer is where it says. An INIT proves nothing: until more comes from there, it
-  // gets one INIT_ACK of its own size and no probes, and it has the silence limit to show itself.
+  // INIT_ACK repeated our nonce, so the peer is where it says. An INIT proves nothing: until more comes from
+  // there, it gets one INIT_ACK of its own size and no probes, and it has the silence limit to show itself.
   if (c.initiator) {
     heard_from(now, c);
   } else {
@@ -336,8 +349,8 @@ void Engine::Impl::became_open(Time now, Connection& c) {
   reschedule(c);
 }
 
-// A packet with our connection id and a good trailer came. The first one lets the other paths begin, and new streams to
-// this address use this connection from now on.
+// A packet with our connection id and a good trailer came. The first one lets the other paths begin, and new
+// streams to this address use this connection from now on.
 void Engine::Impl::heard_from(Time now, Connection& c) {
   c.last_heard = now;
   c.oldest_unanswered = kNever;
@@ -350,7 +363,7 @@ void Engine::Impl::heard_from(Time now, Connection& c) {
 }
 
 // The peer already has a connection with us, found by another of its addresses: its streams move there.
-void Engine::Impl::merge_into(Time now, Connection& loser, Connection& winner) {
+void Engine::Impl::merge_into(Connection& loser, Connection& winner) {
   by_address[loser.remote] = &winner;
   for (const auto& [key, qp] : qps) {
     if (qp->tx.conn == &loser) {
@@ -359,16 +372,36 @@ void Engine::Impl::merge_into(Time now, Connection& loser, Connection& winner) {
     }
   }
   while (!loser.control.empty()) {
-    queue_control(now, winner, loser.control.front());
+    winner.control.push(loser.control.front());
     loser.control.pop();
   }
+  want_tx(winner);
+  reschedule(winner);
   loser.state = Connection::State::kClosed;
   by_id.erase(loser.local_id);
   closed.push_back(loser.index);
 }
 
+// Queues one datagram that belongs to no connection of ours. Bounded: floods get no more than this.
+void Engine::Impl::queue_reply(uint32_t port, const UdpAddress& to, std::vector<std::byte> bytes,
+                               size_t size) {
+  if (size == 0 || replies.size() >= 16) return;
+  wire::write_trailer(wire::crc_finish(wire::crc_update(wire::kCrcStart, {bytes.data(), size})),
+                      &bytes[size]);
+  bytes.resize(size + wire::kTrailerBytes);
+  replies.push({port, to, std::move(bytes)});
+}
+
+void Engine::Impl::reset_stale(const Connection& c, const Init& init) {
+  Common header;
+  header.type = wire::Type::kReset;
+  header.dcid = init.scid;
+  std::vector<std::byte> bytes(64);
+  const size_t size = wire::encode_reset(header, wire::Reset{init.reset_token}, bytes);
+  queue_reply(c.port, c.remote, std::move(bytes), size);
+}
+
 void Engine::Impl::send_version(const RxMeta& meta, const Common& header) {
-  if (replies.size() >= 16) return;
   wire::VersionList list;
   list.count = 1;
   list.versions[0] = wire::kVersion;
@@ -377,9 +410,7 @@ void Engine::Impl::send_version(const RxMeta& meta, const Common& header) {
   answer.dcid = header.dcid;
   std::vector<std::byte> bytes(64);
   const size_t size = wire::encode_version(answer, list, bytes);
-  wire::write_trailer(wire::crc_finish(wire::crc_update(wire::kCrcStart, {bytes.data(), size})), &bytes[size]);
-  bytes.resize(size + wire::kTrailerBytes);
-  replies.push({meta.port, meta.from, std::move(bytes)});
+  queue_reply(meta.port, meta.from, std::move(bytes), size);
 }
 
 }  // namespace mroce

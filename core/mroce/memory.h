@@ -15,8 +15,8 @@ class Memory {
   virtual ~Memory() = default;
   // Stores `bytes` at `addr`, in any order.
   virtual void place(uint64_t addr, std::span<const std::byte> bytes) = 0;
-  // Stores `bytes` at `addr` such that somebody who polls the last 8 bytes sees them only after all the rest, and
-  // after everything placed before: body, release fence, last (up to) 8 bytes.
+  // Stores `bytes` at `addr` such that somebody who polls the last 8 bytes sees them only after all the rest,
+  // and after everything placed before: body, release fence, last (up to) 8 bytes.
   virtual void place_tail(uint64_t addr, std::span<const std::byte> bytes) = 0;
   // The bytes to send, readable until the burst that names them has been handed to the network.
   virtual const std::byte* fetch(uint64_t addr, uint32_t length) = 0;

@@ -1,16 +1,23 @@
-// Protection domains, memory regions, completion queues and shared receive queues; and the public face of Engine.
+// Protection domains, memory regions, completion queues and shared receive queues; and the public face of
+// Engine.
 #include "core/mroce/engine_impl.h"
 
 namespace mroce {
 
 std::string_view name_of(PathState state) {
   switch (state) {
-    case PathState::kNew: return "NEW";
-    case PathState::kActive: return "ACTIVE";
-    case PathState::kSuspect: return "SUSPECT";
-    case PathState::kFailed: return "FAILED";
-    case PathState::kDegraded: return "DEGRADED";
-    case PathState::kDenied: return "DENIED";
+    case PathState::kNew:
+      return "NEW";
+    case PathState::kActive:
+      return "ACTIVE";
+    case PathState::kSuspect:
+      return "SUSPECT";
+    case PathState::kFailed:
+      return "FAILED";
+    case PathState::kDegraded:
+      return "DEGRADED";
+    case PathState::kDenied:
+      return "DENIED";
   }
   return "?";
 }
@@ -24,16 +31,25 @@ auto* find_in(const Map& map, H handle) {
 }  // namespace
 
 Engine::Impl::Impl(EngineConfig configuration, Memory& memory_interface)
-    : config(std::move(configuration)), memory(memory_interface), rng(config.seed), mrs(rng.next(), config.max_mr) {
+    : config(std::move(configuration)),
+      memory(memory_interface),
+      rng(config.seed),
+      mrs(rng.next(), config.max_mr) {
   scratch.resize(kMaxBurstBytes + kMaxSegments * (wire::kMaxHeaderBytes + wire::kTrailerBytes));
   slices.reserve(kMaxSegments * 4);
   chosen.reserve(kMaxSegments);
   next_stream = static_cast<uint16_t>(16 + rng.below(1024));
 }
 
-Cq* Engine::Impl::find(CqHandle cq) const { return find_in(cqs, cq); }
-Srq* Engine::Impl::find(SrqHandle srq) const { return find_in(srqs, srq); }
-QueuePair* Engine::Impl::find(QpHandle qp) const { return find_in(qps, qp); }
+Cq* Engine::Impl::find(CqHandle cq) const {
+  return find_in(cqs, cq);
+}
+Srq* Engine::Impl::find(SrqHandle srq) const {
+  return find_in(srqs, srq);
+}
+QueuePair* Engine::Impl::find(QpHandle qp) const {
+  return find_in(qps, qp);
+}
 Pd* Engine::Impl::find(PdHandle pd) {
   const auto it = pds.find(pd.value);
   return it == pds.end() ? nullptr : &it->second;
@@ -47,13 +63,21 @@ void Engine::Impl::push_completion(Cq& cq, const Wc& wc, bool solicited) {
   }
 }
 
-// ---- Engine: construction and getters --------------------------------------------------------------------------
+// ---- Engine: construction and getters
+// --------------------------------------------------------------------------
 
-Engine::Engine(EngineConfig config, Memory& memory) : impl_(std::make_unique<Impl>(std::move(config), memory)) {}
+Engine::Engine(EngineConfig config, Memory& memory)
+    : impl_(std::make_unique<Impl>(std::move(config), memory)) {}
 Engine::~Engine() = default;
-const EngineConfig& Engine::config() const { return impl_->config; }
-const EngineCounters& Engine::counters() const { return impl_->counters; }
-Time Engine::next_deadline() const { return impl_->timers.earliest(); }
+const EngineConfig& Engine::config() const {
+  return impl_->config;
+}
+const EngineCounters& Engine::counters() const {
+  return impl_->counters;
+}
+Time Engine::next_deadline() const {
+  return impl_->timers.earliest();
+}
 
 bool Engine::quiescent() const {
   for (const auto& c : impl_->connections) {
@@ -62,14 +86,22 @@ bool Engine::quiescent() const {
   return true;
 }
 
-// ---- Engine: inputs and outputs --------------------------------------------------------------------------------
+// ---- Engine: inputs and outputs
+// --------------------------------------------------------------------------------
 
-void Engine::on_burst(Time now, const RxMeta& meta, std::span<const std::byte> bytes, uint32_t segment_bytes) {
+void Engine::on_burst(Time now, const RxMeta& meta, std::span<const std::byte> bytes,
+                      uint32_t segment_bytes) {
   impl_->on_burst(now, meta, bytes, segment_bytes);
 }
-void Engine::on_timeout(Time now) { impl_->on_timeout(now); }
-void Engine::on_link(Time now, uint32_t port, bool up) { impl_->on_link(now, port, up); }
-void Engine::on_receive_overflow(Time now, uint64_t datagrams) { impl_->note_overflow(now, datagrams); }
+void Engine::on_timeout(Time now) {
+  impl_->on_timeout(now);
+}
+void Engine::on_link(Time now, uint32_t port, bool up) {
+  impl_->on_link(now, port, up);
+}
+void Engine::on_receive_overflow(Time now, uint64_t datagrams) {
+  impl_->note_overflow(now, datagrams);
+}
 void Engine::on_send_error(Time, uint32_t) {
   // The packets count as sent; loss recovery and path health draw the conclusions, as for any other loss.
 }
@@ -78,16 +110,21 @@ Result<uint32_t> Engine::add_port(const LocalPort& port) {
   impl_->config.ports.push_back(port);
   return static_cast<uint32_t>(impl_->config.ports.size() - 1);
 }
-bool Engine::poll_transmit(Time now, TxBurst& out) { return impl_->poll_transmit(now, out); }
+bool Engine::poll_transmit(Time now, TxBurst& out) {
+  return impl_->poll_transmit(now, out);
+}
 bool Engine::poll_event(Event& out) {
   if (impl_->events.empty()) return false;
   out = impl_->events.front();
   impl_->events.pop();
   return true;
 }
-void Engine::shutdown(Time now) { impl_->shutdown(now); }
+void Engine::shutdown(Time now) {
+  impl_->shutdown(now);
+}
 
-// ---- Engine: protection domains, memory regions ----------------------------------------------------------------
+// ---- Engine: protection domains, memory regions
+// ----------------------------------------------------------------
 
 Result<PdHandle> Engine::alloc_pd() {
   if (impl_->pds.size() >= impl_->config.max_pd) return fail(Errc::kNoMemory);
@@ -104,17 +141,21 @@ Status Engine::dealloc_pd(PdHandle pd) {
   return {};
 }
 
-Result<MrInfo> Engine::reg_mr(PdHandle pd, uint64_t addr, uint64_t length, uint64_t iova, uint32_t access_flags) {
+Result<MrInfo> Engine::reg_mr(PdHandle pd, uint64_t addr, uint64_t length, uint64_t iova,
+                              uint32_t access_flags) {
   if (impl_->find(pd) == nullptr) return fail(Errc::kInvalidArgument);
   const auto key = impl_->mrs.add({pd, addr, length, iova, access_flags, 0});
   if (!key) return fail(key.error());
   return MrInfo{*key, *key};
 }
 
-Status Engine::dereg_mr(uint32_t lkey) { return impl_->mrs.remove(lkey); }
+Status Engine::dereg_mr(uint32_t lkey) {
+  return impl_->mrs.remove(lkey);
+}
 
 Result<MrInfo> Engine::rereg_mr(uint32_t lkey, std::optional<PdHandle> pd,
-                                std::optional<std::array<uint64_t, 3>> range, std::optional<uint32_t> access_flags) {
+                                std::optional<std::array<uint64_t, 3>> range,
+                                std::optional<uint32_t> access_flags) {
   const MemoryRegion* old = impl_->mrs.find(lkey);
   if (old == nullptr) return fail(Errc::kNotFound);
   MemoryRegion region = *old;
@@ -133,7 +174,8 @@ Result<MrInfo> Engine::rereg_mr(uint32_t lkey, std::optional<PdHandle> pd,
   return MrInfo{lkey, lkey};
 }
 
-// ---- Engine: completion queues ---------------------------------------------------------------------------------
+// ---- Engine: completion queues
+// ---------------------------------------------------------------------------------
 
 Result<CqHandle> Engine::create_cq(uint32_t capacity, uint64_t user) {
   if (capacity == 0 || capacity > impl_->config.max_cqe) return fail(Errc::kInvalidArgument);
@@ -177,12 +219,15 @@ uint32_t Engine::cq_depth(CqHandle cq) const {
   return found == nullptr ? 0 : found->queue.depth();
 }
 
-// ---- Engine: shared receive queues -----------------------------------------------------------------------------
+// ---- Engine: shared receive queues
+// -----------------------------------------------------------------------------
 
-Result<SrqHandle> Engine::create_srq(PdHandle pd, uint32_t max_wr, uint32_t max_sge, uint32_t limit, uint64_t user) {
+Result<SrqHandle> Engine::create_srq(PdHandle pd, uint32_t max_wr, uint32_t max_sge, uint32_t limit,
+                                     uint64_t user) {
   Pd* domain = impl_->find(pd);
   const EngineConfig& limits = impl_->config;
-  if (domain == nullptr || max_wr == 0 || max_wr > limits.max_srq_wr || max_sge > limits.max_sge || limit > max_wr) {
+  if (domain == nullptr || max_wr == 0 || max_wr > limits.max_srq_wr || max_sge > limits.max_sge ||
+      limit > max_wr) {
     return fail(Errc::kInvalidArgument);
   }
   if (impl_->srqs.size() >= limits.max_srq) return fail(Errc::kNoMemory);
@@ -234,9 +279,12 @@ Status Engine::post_srq_recv(Time now, SrqHandle srq, const RecvWr& wr) {
   return posted;
 }
 
-// ---- Engine: queue pairs ---------------------------------------------------------------------------------------
+// ---- Engine: queue pairs
+// ---------------------------------------------------------------------------------------
 
-Result<QpHandle> Engine::create_qp(const QpInit& init) { return impl_->create_qp(init); }
+Result<QpHandle> Engine::create_qp(const QpInit& init) {
+  return impl_->create_qp(init);
+}
 
 uint32_t Engine::qp_num(QpHandle qp) const {
   const QueuePair* found = impl_->find(qp);
@@ -257,7 +305,9 @@ Result<QpInfo> Engine::query_qp(QpHandle qp) const {
   return info;
 }
 
-Status Engine::destroy_qp(Time now, QpHandle qp) { return impl_->destroy_qp(now, qp); }
+Status Engine::destroy_qp(Time now, QpHandle qp) {
+  return impl_->destroy_qp(now, qp);
+}
 
 Status Engine::post_send(Time now, QpHandle qp, const SendWr& wr) {
   QueuePair* found = impl_->find(qp);

@@ -1,8 +1,8 @@
-// Path: one way from here to the peer, in the sending direction, with its own sequence numbers, round-trip time,
-// window and health. RxPath is what the receiving side remembers of the peer's path of the same number.
+// Path: one way from here to the peer, in the sending direction, with its own sequence numbers, round-trip
+// time, window and health. RxPath is what the receiving side remembers of the peer's path of the same number.
 //
-// A PSEQ names one transmission and is never used again (docs/spec, "Numbering"), so a hole below LARGEST always means
-// that this transmission was lost or is late, and a round-trip sample is never ambiguous.
+// A PSEQ names one transmission and is never used again (docs/spec, "Numbering"), so a hole below LARGEST
+// always means that this transmission was lost or is late, and a round-trip sample is never ambiguous.
 #pragma once
 
 #include <array>
@@ -47,17 +47,17 @@ struct RttEstimator {  // RFC 6298 with the gains 1/8 and 1/4
 };
 
 struct CongestionState {
-  double cwnd = 32;         // packets
-  double cwnd_before = 0;   // for the undo of a cut that proved spurious
-  double alpha = 0;         // EWMA of the CE share, as in DCTCP (RFC 8257)
+  double cwnd = 32;        // packets
+  double cwnd_before = 0;  // for the undo of a cut that proved spurious
+  double alpha = 0;        // EWMA of the CE share, as in DCTCP (RFC 8257)
   bool slow_start = true;
   bool ecn_seen = false;
-  Time cut_at{};            // last cut; at most one a round trip
-  uint64_t round_end = 0;   // PSEQ that ends the current round
+  Time cut_at{};           // last cut; at most one a round trip
+  uint64_t round_end = 0;  // PSEQ that ends the current round
   uint32_t round_sent = 0;
   uint32_t round_lost = 0;
   uint32_t round_ce = 0;
-  uint32_t blind_rounds = 0;  // consecutive rounds with over 20 % loss and no ECN ever seen
+  uint32_t blind_rounds = 0;  // consecutive rounds with over 30 % loss and no ECN ever seen
 };
 
 struct Path {
@@ -69,29 +69,29 @@ struct Path {
   uint8_t epoch = 0;
   PathState state = PathState::kNew;
 
-  Ring<SentPacket> sent;    // by PSEQ; end() is the next PSEQ
-  uint64_t scan = 0;        // transmissions below this one are judged: acknowledged or lost
+  Ring<SentPacket> sent;       // by PSEQ; end() is the next PSEQ
+  uint64_t scan = 0;           // transmissions below this one are judged: acknowledged or lost
   uint64_t highest_acked = 0;  // PSEQ; valid if any_acked
   bool any_acked = false;
   uint64_t other_pseq = 0;  // numbering of packets other than DATA
   uint32_t inflight = 0;    // packets
   uint64_t inflight_bytes = 0;
-  Ring<uint64_t> rtx;       // CPSNs that were lost here and go out here again
+  Ring<uint64_t> rtx;  // CPSNs that were lost here and go out here again
   RttEstimator rtt;
   CongestionState cc;
   uint32_t reorder_threshold = 0;  // packets
   uint32_t clean_rounds = 0;
   uint32_t rx_count = 0, ce_count = 0;  // the receiver's counters, as last reported
 
-  uint32_t silent_expiries = 0;    // RACK expiries since this path last had an acknowledgement
+  uint32_t silent_expiries = 0;  // RACK expiries since this path last had an acknowledgement
   uint32_t sent_since_ack = 0;
   Time probe_at = kNever;
   Nanos probe_interval{0};
   uint64_t probe_token = 0;
   Time probe_sent{};
   bool probe_flying = false;
-  uint32_t probes_answered = 0;    // in a row
-  bool link_up = true;             // local link, and the peer's plane as it told us
+  uint32_t probes_answered = 0;  // in a row
+  bool link_up = true;           // local link, and the peer's plane as it told us
   bool peer_up = true;
   PathCounters counters;
 

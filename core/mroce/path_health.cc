@@ -1,9 +1,10 @@
 // Path health: NEW, ACTIVE, SUSPECT, FAILED; probing; links.
 //
-// Silence on one path means failure only while packets that were sent later on other paths are acknowledged; if everything
-// is silent, nothing fails and the PTO backs off. A path that fails gives its packets to the others, takes a new source
-// port (a new way through the fabric, and a new epoch, so that the gap rule does not compare across the change), and is
-// probed with full-size packets until three answers in a row came. A new path is used after one.
+// Silence on one path means failure only while packets that were sent later on other paths are acknowledged;
+// if everything is silent, nothing fails and the PTO backs off. A path that fails gives its packets to the
+// others, takes a new source port (a new way through the fabric, and a new epoch, so that the gap rule does
+// not compare across the change), and is probed with full-size packets until three answers in a row came. A
+// new path is used after one.
 #include <algorithm>
 
 #include "core/mroce/engine_impl.h"
@@ -11,8 +12,8 @@
 namespace mroce {
 
 namespace {
-constexpr uint32_t kSilentPackets = 8;     // a path fails on at least so many packets without an acknowledgement
-constexpr uint32_t kSilentExpiries = 2;    // and so many RACK expiries
+constexpr uint32_t kSilentPackets = 8;  // a path fails on at least so many packets without an acknowledgement
+constexpr uint32_t kSilentExpiries = 2;  // and so many RACK expiries
 constexpr uint32_t kProbesToRecover = 3;
 constexpr Nanos kProbeFirst = millis(10);
 constexpr Nanos kNewProbeMax = seconds(2);  // a path that never worked is asked more and more rarely
@@ -93,7 +94,8 @@ void Engine::Impl::on_silent_expiry(Time now, Connection& c, Path& p) {
     return;
   }
   if (p.state != PathState::kSuspect || p.silent_expiries < kSilentExpiries) return;
-  const bool alone = std::none_of(c.paths.begin(), c.paths.end(), [&](const Path& o) { return &o != &p && o.usable(); });
+  const bool alone =
+      std::none_of(c.paths.begin(), c.paths.end(), [&](const Path& o) { return &o != &p && o.usable(); });
   if (!alone) fail_path(now, c, p);
 }
 
@@ -128,7 +130,8 @@ void Engine::Impl::on_probe(Time now, Connection& c, const wire::Common& header,
   if (c.probe_acks.size() < 64) c.probe_acks.push_back({probe.token});
   want_tx(c);
   if ((header.flags & wire::flag::kAckRequest) == 0) return;
-  if (probe.nstreams == 0 && c.tx.empty()) shed_memory(c);  // a keepalive: the peer has been idle as long as we have
+  if (probe.nstreams == 0 && c.tx.empty())
+    shed_memory(c);  // a keepalive: the peer has been idle as long as we have
   for (uint32_t i = 0; i < probe.nstreams; ++i) {
     QueuePair* qp = stream_qp(probe.streams[i]);
     if (qp != nullptr && qp->rx.open && qp->rx.conn == &c) update_credit(now, *qp, true);
@@ -158,6 +161,12 @@ void Engine::Impl::on_probe_ack(Time now, Connection& c, const wire::ProbeAck& a
   }
 }
 
+// A connection without another plane keeps its paths: there is nothing better.
+bool Engine::Impl::has_other_plane(const Connection& c, const Path& p) const {
+  return std::any_of(c.paths.begin(), c.paths.end(),
+                     [&](const Path& other) { return other.plane != p.plane; });
+}
+
 void Engine::Impl::on_link(Time now, uint32_t port, bool up) {
   if (port >= config.ports.size() || config.ports[port].up == up) return;
   config.ports[port].up = up;
@@ -178,7 +187,7 @@ void Engine::Impl::on_link(Time now, uint32_t port, bool up) {
         p.probe_at = p.state == PathState::kFailed || p.state == PathState::kNew ? now : kNever;
         p.probe_interval = Nanos{0};
         p.probe_flying = false;
-      } else if (c->planes > 1) {
+      } else if (has_other_plane(*c, p)) {
         fail_path(now, *c, p);
       }
     }
@@ -190,17 +199,22 @@ void Engine::Impl::on_link(Time now, uint32_t port, bool up) {
   }
 }
 
-// The peer says which of its planes have a link. Old news (a lower sequence) does not count.
+// The peer says which ports of its INIT (or INIT_ACK) have a link. Old news (a lower sequence) does not
+// count.
 void Engine::Impl::on_port_status(Time now, Connection& c, const wire::PortStatus& status) {
-  if (c.peer_port_status_seen && static_cast<int32_t>(status.sequence - c.peer_port_status_sequence) <= 0) return;
+  if (c.peer_port_status_seen && static_cast<int32_t>(status.sequence - c.peer_port_status_sequence) <= 0)
+    return;
   c.peer_port_status_seen = true;
   c.peer_port_status_sequence = status.sequence;
   for (Path& p : c.paths) {
-    const bool up = (status.mask >> p.plane & 1) != 0;
+    const auto port = std::find_if(c.peer_ports.begin(), c.peer_ports.end(),
+                                   [&](const wire::InitPort& each) { return each.address == p.to.ip; });
+    if (port == c.peer_ports.end()) continue;  // it never told us of this address
+    const bool up = (status.mask >> (port - c.peer_ports.begin()) & 1) != 0;
     if (p.peer_up == up) continue;
     p.peer_up = up;
     if (!up) {
-      if (c.planes > 1) fail_path(now, c, p);
+      if (has_other_plane(c, p)) fail_path(now, c, p);
     } else {
       p.probe_at = p.state == PathState::kFailed || p.state == PathState::kNew ? now : kNever;
       p.probe_flying = false;

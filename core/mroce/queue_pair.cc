@@ -8,13 +8,14 @@
 
 namespace mroce {
 
-// Stream numbers go round the 16-bit space, so that a number rests as long as possible before it is used again, and
-// one whose farewell the peer has not yet accepted is passed over.
+// Stream numbers go round the 16-bit space, so that a number rests as long as possible before it is used
+// again, and one whose farewell the peer has not yet accepted is passed over.
 Result<uint16_t> Engine::Impl::allocate_stream() {
   for (uint32_t tries = 0; tries < 65536; ++tries) {
     const uint16_t candidate = next_stream;
     next_stream = candidate >= 65534 ? uint16_t{16} : static_cast<uint16_t>(candidate + 1);
-    if (candidate >= 16 && stream_qp(candidate) == nullptr && !busy_streams.contains(candidate)) return candidate;
+    if (candidate >= 16 && stream_qp(candidate) == nullptr && !busy_streams.contains(candidate))
+      return candidate;
   }
   return fail(Errc::kNoMemory);
 }
@@ -162,7 +163,8 @@ Status Engine::Impl::post_send(Time now, QueuePair& qp, const SendWr& wr) {
   if (!is_inline && wr.sges.size() > qp.cap.max_send_sge) return fail(Errc::kInvalidArgument);
   uint64_t length = 0;
   for (const Sge& sge : wr.sges) length += sge.length;
-  if (length > 0x80000000ULL || (is_inline && length > qp.cap.max_inline_data)) return fail(Errc::kInvalidArgument);
+  if (length > 0x80000000ULL || (is_inline && length > qp.cap.max_inline_data))
+    return fail(Errc::kInvalidArgument);
   SendWqe wqe;
   wqe.wr_id = wr.wr_id;
   wqe.opcode = wr.opcode;
@@ -182,7 +184,11 @@ Status Engine::Impl::post_send(Time now, QueuePair& qp, const SendWr& wr) {
     case Opcode::kRead:
       if (is_inline) return fail(Errc::kInvalidArgument);
       break;
-    case Opcode::kWrite: case Opcode::kWriteImm: case Opcode::kSend: case Opcode::kSendImm: case Opcode::kSendInv:
+    case Opcode::kWrite:
+    case Opcode::kWriteImm:
+    case Opcode::kSend:
+    case Opcode::kSendImm:
+    case Opcode::kSendInv:
       break;
     default:
       return fail(Errc::kInvalidArgument);

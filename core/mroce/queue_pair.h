@@ -1,8 +1,8 @@
 // QueuePair: a verbs RC queue pair, which is a stream in each direction.
 //
-// The sending half owns the send queue. Every work request is one message with the next MSN; RDSLOT of a READ or
-// atomic is its MSN. The receiving half owns the messages that the peer is sending: packets of many messages arrive in
-// any order, are placed at once, and messages are finished strictly in MSN order.
+// The sending half owns the send queue. Every work request is one message with the next MSN; RDSLOT of a READ
+// or atomic is its MSN. The receiving half owns the messages that the peer is sending: packets of many
+// messages arrive in any order, are placed at once, and messages are finished strictly in MSN order.
 #pragma once
 
 #include <array>
@@ -20,7 +20,8 @@ namespace mroce {
 
 struct Connection;
 
-// Messages of one stream that may be unfinished at once. Normative: a receiver refuses MSN >= oldest unfinished + this.
+// Messages of one stream that may be unfinished at once. Normative: a receiver refuses MSN >= oldest
+// unfinished + this.
 inline constexpr uint64_t kMessageWindow = 1024;
 // Responses that one stream may have unfinished.
 inline constexpr uint64_t kMaxResponses = 4096;
@@ -38,15 +39,15 @@ struct SendWqe {
   uint64_t compare_or_add = 0;
   uint64_t swap = 0;
 
-  uint32_t rqsn = 0;            // valid once started, for messages that consume a receive
-  uint32_t next_offset = 0;     // payload that has a CPSN
-  uint32_t unaccepted = 0;      // packets with a CPSN that the peer has not accepted
+  uint32_t rqsn = 0;         // valid once started, for messages that consume a receive
+  uint32_t next_offset = 0;  // payload that has a CPSN
+  uint32_t unaccepted = 0;   // packets with a CPSN that the peer has not accepted
   bool started = false;
-  bool all_sent = false;        // every packet has a CPSN
-  bool responded = false;       // READ, atomic: the whole response is here
+  bool all_sent = false;   // every packet has a CPSN
+  bool responded = false;  // READ, atomic: the whole response is here
   uint32_t response_bytes = 0;
   bool failed = false;
-  bool voided = false;          // some of its packets became VOID: it starts again from its first byte
+  bool voided = false;  // some of its packets became VOID: it starts again from its first byte
   WcStatus status = WcStatus::kSuccess;
 
   bool wants_response() const {
@@ -64,31 +65,32 @@ struct TxHalf {
   State state = State::kClosed;
   Connection* conn = nullptr;
   uint32_t incarnation = 0;
-  bool open_queued = false;        // an OPEN is unanswered
+  bool open_queued = false;  // an OPEN is unanswered
 
-  Ring<SendWqe> sq;                // by MSN
-  uint64_t next = 0;               // MSN of the message that is being cut into packets
-  uint64_t accepted = 0;           // every message before this MSN is accepted by the peer
+  Ring<SendWqe> sq;       // by MSN
+  uint64_t next = 0;      // MSN of the message that is being cut into packets
+  uint64_t accepted = 0;  // every message before this MSN is accepted by the peer
   uint32_t next_rqsn = 0;
-  uint32_t credit_limit = 0;       // cumulative, from the peer
-  uint32_t credits_returned = 0;   // cumulative
-  uint32_t demand_sent = 0;        // of the last STREAM_BLOCKED
+  uint32_t credit_limit = 0;      // cumulative, from the peer
+  uint32_t credits_returned = 0;  // cumulative
+  uint32_t demand_sent = 0;       // of the last STREAM_BLOCKED
   bool credit_blocked = false;
-  Time blocked_since = kNever;     // the peer confirmed that it has no credit for us
+  Time blocked_since = kNever;  // the peer confirmed that it has no credit for us
   uint32_t rd_outstanding = 0;
   uint32_t rd_limit = 0;
   Nanos peer_rnr_timer{0};
 
   uint32_t open_tries = 0;
   Time open_retry_at = kNever;
-  Time working_since = kNever;     // since when something is outstanding
+  Time working_since = kNever;  // since when something is outstanding
   uint32_t rnr_tries = 0;
   Time rnr_hold_until = kNever;
-  uint64_t rewind_from = UINT64_MAX;  // after an RNR NAK: messages to start again once their VOIDs are accepted
+  uint64_t rewind_from =
+      UINT64_MAX;  // after an RNR NAK: messages to start again once their VOIDs are accepted
   uint32_t voids_open = 0;
-  std::optional<uint64_t> fail_msn;   // work requests from here on do not go out
-  bool ready = false;                 // is in the connection's scheduling ring
-  uint32_t deficit = 0;               // bytes left of this turn
+  std::optional<uint64_t> fail_msn;  // work requests from here on do not go out
+  bool ready = false;                // is in the connection's scheduling ring
+  uint32_t deficit = 0;              // bytes left of this turn
 };
 
 struct HeldTail {
@@ -134,17 +136,17 @@ struct RxHalf {
   uint32_t peer_qpn = 0;
   Ring<RxMessage> messages;  // by MSN; begin() is the oldest unfinished
   Ring<Response> responses;
-  uint64_t next_response = 0;     // number of the first response that has packets left to cut
-  uint64_t rq_base = 0;           // without SRQ: number of the receive that is RQSN 0
-  bool ready = false;             // is in the connection's scheduling ring for responses
-  uint32_t deficit = 0;           // bytes left of its turn
-  uint64_t bind_next = 0;         // SRQ: next RQSN to bind
-  Ring<uint32_t> bound;           // SRQ: entry bound to an RQSN
-  uint32_t granted = 0;           // credits, cumulative
-  uint32_t returned = 0;          // by the peer, cumulative
-  uint32_t demand = 0;            // cumulative, from STREAM_BLOCKED
-  bool waits_for_srq = false;     // is in the SRQ's queue of blocked streams
-  bool credit_dirty = false;      // a grant is to be told
+  uint64_t next_response = 0;  // number of the first response that has packets left to cut
+  uint64_t rq_base = 0;        // without SRQ: number of the receive that is RQSN 0
+  bool ready = false;          // is in the connection's scheduling ring for responses
+  uint32_t deficit = 0;        // bytes left of its turn
+  uint64_t bind_next = 0;      // SRQ: next RQSN to bind
+  Ring<uint32_t> bound;        // SRQ: entry bound to an RQSN
+  uint32_t granted = 0;        // credits, cumulative
+  uint32_t returned = 0;       // by the peer, cumulative
+  uint32_t demand = 0;         // cumulative, from STREAM_BLOCKED
+  bool waits_for_srq = false;  // is in the SRQ's queue of blocked streams
+  bool credit_dirty = false;   // a grant is to be told
   std::optional<uint64_t> fail_msn;
   wire::NakCode fail_code = wire::NakCode::kNone;
   WcStatus fail_status = WcStatus::kSuccess;  // of the receive that the failed message would have consumed
@@ -171,7 +173,7 @@ struct QueuePair {
   QpAttr attr;
 
   std::unique_ptr<ReceiveQueue> rq;  // none with an SRQ
-  std::vector<Sge> sge_slab;         // max_send_wr (rounded to a power of two) x max_send_sge, made at first use
+  std::vector<Sge> sge_slab;  // max_send_wr (rounded to a power of two) x max_send_sge, made at first use
   std::vector<std::byte> inline_slab;
   uint64_t slab_mask = 0;
 

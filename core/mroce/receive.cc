@@ -1,9 +1,9 @@
 // Datagrams in: which connection, which numbers, new or duplicate.
 //
-// A packet is looked at in this order, and nothing changes before it has passed all that concern it: length, version,
-// integrity, connection id, path number, PSEQ window, CPSN window. The connection's CPSN window decides whether a packet is
-// new; only then the stream sees it. A packet that the stream refuses leaves its PSEQ bit clear, so that it is offered
-// again, with a NAK in the same ACK.
+// A packet is looked at in this order, and nothing changes before it has passed all that concern it: length,
+// version, integrity, connection id, path number, PSEQ window, CPSN window. The connection's CPSN window
+// decides whether a packet is new; only then the stream sees it. A packet that the stream refuses leaves its
+// PSEQ bit clear, so that it is offered again, with a NAK in the same ACK.
 #include <algorithm>
 
 #include "core/mroce/engine_impl.h"
@@ -21,11 +21,13 @@ constexpr uint32_t kBurstAck = 8;          // a burst of so many packets is ackn
 constexpr size_t kMaxNaksWaiting = wire::kMaxAckNaks;
 }  // namespace
 
-// ---- RxPath, CpsnWindow -----------------------------------------------------------------------------------------
+// ---- RxPath, CpsnWindow
+// -----------------------------------------------------------------------------------------
 
 bool RxPath::is_set(uint64_t pseq) const {
   const uint64_t distance = largest - pseq;
-  return seen && pseq <= largest && distance < wire::kVectorBits && (vector[distance / 64] >> (distance % 64) & 1) != 0;
+  return seen && pseq <= largest && distance < wire::kVectorBits &&
+         (vector[distance / 64] >> (distance % 64) & 1) != 0;
 }
 
 bool RxPath::note(uint64_t pseq, bool accepted) {
@@ -67,7 +69,8 @@ void CpsnWindow::grow(uint64_t needed_bits) {
   std::vector<uint64_t> words(bits / 64, 0);
   const uint64_t old_bits = words_.size() * 64;
   for (uint64_t cpsn = base_; cpsn != base_ + old_bits; ++cpsn) {
-    if ((words_[cpsn % old_bits / 64] >> (cpsn % 64) & 1) != 0) words[cpsn % bits / 64] |= 1ULL << (cpsn % 64);
+    if ((words_[cpsn % old_bits / 64] >> (cpsn % 64) & 1) != 0)
+      words[cpsn % bits / 64] |= 1ULL << (cpsn % 64);
   }
   words_ = std::move(words);
 }
@@ -89,7 +92,8 @@ void CpsnWindow::set(uint64_t cpsn) {
   }
 }
 
-// ---- datagrams --------------------------------------------------------------------------------------------------
+// ---- datagrams
+// --------------------------------------------------------------------------------------------------
 
 void Engine::Impl::on_burst(Time now, const RxMeta& meta, wire::In bytes, uint32_t segment_bytes) {
   reap();
@@ -115,7 +119,8 @@ void Engine::Impl::on_datagram(Time now, const RxMeta& meta, wire::In datagram, 
   }
   if (header.version != wire::kVersion) {
     ++counters.drop_version;
-    if (header.type == Type::kInit && datagram.size() >= wire::kMinInitBytes && wire::check_trailer(datagram)) {
+    if (header.type == Type::kInit && datagram.size() >= wire::kMinInitBytes &&
+        wire::check_trailer(datagram)) {
       send_version(meta, header);
     }
     return;
@@ -204,7 +209,8 @@ void Engine::Impl::on_control_datagram(Time now, Connection& c, const Common& he
   }
 }
 
-void Engine::Impl::on_data(Time now, Connection& c, const RxMeta& meta, const Common& header, wire::In datagram) {
+void Engine::Impl::on_data(Time now, Connection& c, const RxMeta& meta, const Common& header,
+                           wire::In datagram) {
   if (!c.alive()) return;
   wire::Data data;
   wire::In payload;
@@ -261,7 +267,8 @@ void Engine::Impl::on_data(Time now, Connection& c, const RxMeta& meta, const Co
   c.last_data = now;
 }
 
-Verdict Engine::Impl::deliver(Time now, Connection& c, const Common& header, const wire::Data& data, wire::In payload) {
+Verdict Engine::Impl::deliver(Time now, Connection& c, const Common& header, const wire::Data& data,
+                              wire::In payload) {
   if (wire::is_stream_control(data.op)) {
     wire::StreamControl body;
     if (!wire::decode_stream_control(payload, body)) {

@@ -1,12 +1,14 @@
-// The requesting side of a stream: work requests become packets, acceptances and responses become completions.
+// The requesting side of a stream: work requests become packets, acceptances and responses become
+// completions.
 //
-// A message may start when its QP's rules allow: a fence waits for all READs and atomics before it, READs and atomics are
-// bounded by what the peer can hold, messages that consume a receive need a credit, and at most kMessageWindow messages
-// are unfinished. WRITE and SEND are done when the peer has accepted every packet; READ and atomics when the response is
-// complete. Completions come in posting order.
+// A message may start when its QP's rules allow: a fence waits for all READs and atomics before it, READs and
+// atomics are bounded by what the peer can hold, messages that consume a receive need a credit, and at most
+// kMessageWindow messages are unfinished. WRITE and SEND are done when the peer has accepted every packet;
+// READ and atomics when the response is complete. Completions come in posting order.
 #include <algorithm>
 
 #include "core/mroce/engine_impl.h"
+#include "core/rdma/rnr_timer.h"
 
 namespace mroce {
 
@@ -15,14 +17,22 @@ using wire::NakCode;
 
 DataOp Engine::Impl::op_for(Opcode opcode) {
   switch (opcode) {
-    case Opcode::kWrite: return DataOp::kWrite;
-    case Opcode::kWriteImm: return DataOp::kWriteImm;
-    case Opcode::kSend: return DataOp::kSend;
-    case Opcode::kSendImm: return DataOp::kSendImm;
-    case Opcode::kSendInv: return DataOp::kSendInv;
-    case Opcode::kRead: return DataOp::kReadReq;
-    case Opcode::kCompareSwap: return DataOp::kCompareSwap;
-    case Opcode::kFetchAdd: return DataOp::kFetchAdd;
+    case Opcode::kWrite:
+      return DataOp::kWrite;
+    case Opcode::kWriteImm:
+      return DataOp::kWriteImm;
+    case Opcode::kSend:
+      return DataOp::kSend;
+    case Opcode::kSendImm:
+      return DataOp::kSendImm;
+    case Opcode::kSendInv:
+      return DataOp::kSendInv;
+    case Opcode::kRead:
+      return DataOp::kReadReq;
+    case Opcode::kCompareSwap:
+      return DataOp::kCompareSwap;
+    case Opcode::kFetchAdd:
+      return DataOp::kFetchAdd;
   }
   return DataOp::kVoid;
 }
@@ -30,19 +40,29 @@ DataOp Engine::Impl::op_for(Opcode opcode) {
 namespace {
 WcOpcode completion_opcode(Opcode opcode) {
   switch (opcode) {
-    case Opcode::kWrite: case Opcode::kWriteImm: return WcOpcode::kWrite;
-    case Opcode::kRead: return WcOpcode::kRead;
-    case Opcode::kCompareSwap: return WcOpcode::kCompareSwap;
-    case Opcode::kFetchAdd: return WcOpcode::kFetchAdd;
-    default: return WcOpcode::kSend;
+    case Opcode::kWrite:
+    case Opcode::kWriteImm:
+      return WcOpcode::kWrite;
+    case Opcode::kRead:
+      return WcOpcode::kRead;
+    case Opcode::kCompareSwap:
+      return WcOpcode::kCompareSwap;
+    case Opcode::kFetchAdd:
+      return WcOpcode::kFetchAdd;
+    default:
+      return WcOpcode::kSend;
   }
 }
 
 WcStatus status_of_response(NakCode code) {
   switch (code) {
-    case NakCode::kAccess: return WcStatus::kRemAccessErr;
-    case NakCode::kInvalid: case NakCode::kLength: return WcStatus::kRemInvReqErr;
-    default: return WcStatus::kRemOpErr;
+    case NakCode::kAccess:
+      return WcStatus::kRemAccessErr;
+    case NakCode::kInvalid:
+    case NakCode::kLength:
+      return WcStatus::kRemInvReqErr;
+    default:
+      return WcStatus::kRemOpErr;
   }
 }
 }  // namespace
@@ -50,7 +70,8 @@ WcStatus status_of_response(NakCode code) {
 // Puts the stream into its connection's ring if it may have something to send; opens it if it is closed.
 void Engine::Impl::make_ready(Time now, QueuePair& qp) {
   TxHalf& tx = qp.tx;
-  if (!tx.sq.empty() && tx.state == TxHalf::State::kClosed && qp.state == QpState::kRts && tx.open_retry_at == kNever) {
+  if (!tx.sq.empty() && tx.state == TxHalf::State::kClosed && qp.state == QpState::kRts &&
+      tx.open_retry_at == kNever) {
     open_stream(now, qp);
   }
   if (tx.state == TxHalf::State::kOpen && !tx.ready && tx.next != tx.sq.end()) {
@@ -87,7 +108,8 @@ bool Engine::Impl::has_request(Time now, QueuePair& qp) {
   if (wqe.started) return true;
   if (wqe.wants_response() && tx.rd_limit == 0) {
     // The peer (max_dest_rd_atomic) or this QP (max_rd_atomic) takes none at all: it could never start.
-    fail_request(now, qp, tx.next, qp.attr.max_rd_atomic == 0 ? WcStatus::kLocQpOpErr : WcStatus::kRemInvReqErr);
+    fail_request(now, qp, tx.next,
+                 qp.attr.max_rd_atomic == 0 ? WcStatus::kLocQpOpErr : WcStatus::kRemInvReqErr);
     return false;
   }
   return may_start(now, qp, wqe);
@@ -186,8 +208,18 @@ void Engine::Impl::fail_request(Time now, QueuePair& qp, uint64_t msn, WcStatus 
   complete_requests(now, qp);
 }
 
-// Packets of messages from `from_msn` on that the peer has not accepted become VOID: their CPSNs are filled, their bytes
-// are not fetched again. What flies already may still arrive as data first.
+// The CPSN stays, the bytes go. `stream` and `msn` name the message that starts again; 0 names none.
+void Engine::Impl::void_packet(Connection& c, TxPacket& packet, uint16_t stream, uint64_t msn) {
+  packet.kind = TxPacket::Kind::kVoid;
+  packet.stream = stream;
+  packet.owner = msn;
+  packet.length = 0;
+  packet.offset = 0;
+  ++c.counters.voids;
+}
+
+// Packets of messages from `from_msn` on that the peer has not accepted become VOID: their CPSNs are filled,
+// their bytes are not fetched again. What flies already may still arrive as data first.
 void Engine::Impl::void_requests(Time, QueuePair& qp, uint64_t from_msn) {
   TxHalf& tx = qp.tx;
   if (tx.conn == nullptr) return;
@@ -201,19 +233,16 @@ void Engine::Impl::void_requests(Time, QueuePair& qp, uint64_t from_msn) {
     SendWqe& wqe = tx.sq[packet.owner];
     --wqe.unaccepted;
     wqe.voided = true;
-    packet.kind = TxPacket::Kind::kVoid;
-    packet.stream = static_cast<uint16_t>(qp.attr.dest_qpn & 0xffff);
-    packet.length = 0;
-    packet.offset = 0;
+    void_packet(c, packet, static_cast<uint16_t>(qp.attr.dest_qpn & 0xffff), packet.owner);
     packet.voided_for = tx.rewind_from != UINT64_MAX ? &qp : nullptr;
     if (packet.voided_for != nullptr) ++tx.voids_open;
-    ++c.counters.voids;
   }
 }
 
-// RNR: the receiver had no receive for this message. All packets of it and of later messages that are not accepted become
-// VOID; when those are accepted and the timer has run, the messages start again with fresh CPSNs, same MSN and RQSN.
-void Engine::Impl::start_rewind(Time now, QueuePair& qp, uint64_t msn) {
+// RNR: the receiver had no receive for this message. All packets of it and of later messages that are not
+// accepted become VOID; when those are accepted and the timer has run, the messages start again with fresh
+// CPSNs, same MSN and RQSN.
+void Engine::Impl::start_rewind(Time now, QueuePair& qp, uint64_t msn, Nanos hold) {
   TxHalf& tx = qp.tx;
   if (tx.rewind_from != UINT64_MAX) return;
   if (qp.attr.rnr_retry != 7 && ++tx.rnr_tries > qp.attr.rnr_retry) {
@@ -221,7 +250,7 @@ void Engine::Impl::start_rewind(Time now, QueuePair& qp, uint64_t msn) {
     return;
   }
   tx.rewind_from = msn;
-  tx.rnr_hold_until = now + tx.peer_rnr_timer;
+  tx.rnr_hold_until = now + hold;
   ++tx.conn->counters.rnr;
   void_requests(now, qp, msn);
   if (tx.voids_open == 0) finish_rewind(now, qp);
@@ -275,11 +304,14 @@ Verdict Engine::Impl::on_read_response(Time now, Connection& c, const wire::Data
     fail_request(now, *qp, msn, status_of_response(data.status));
     return Verdict::accept();
   }
-  const uint64_t expected = std::min<uint64_t>(c.payload_mtu, uint64_t{wqe.length} - std::min(data.offset, wqe.length));
+  const uint64_t expected =
+      std::min<uint64_t>(c.payload_mtu, uint64_t{wqe.length} - std::min(data.offset, wqe.length));
   if (data.length != wqe.length || data.offset % c.payload_mtu != 0 || payload.size() != expected ||
       (wqe.length != 0 && data.offset >= wqe.length)) {
+    // A peer that answers wrongly must not leave a CPSN open for ever.
     ++counters.drop_malformed;
-    return Verdict::drop();
+    fail_request(now, *qp, msn, WcStatus::kRemOpErr);
+    return Verdict::accept();
   }
   if (wqe.length != 0 && !scatter(qp->sges_of(msn).first(wqe.nsges), qp->pd, data.offset, payload)) {
     fail_request(now, *qp, msn, WcStatus::kLocProtErr);
@@ -333,13 +365,17 @@ void Engine::Impl::on_nak(Time now, Connection& c, const wire::Nak& nak) {
   const uint64_t msn = packet.owner;
   switch (nak.code) {
     case NakCode::kRnr:
-      start_rewind(now, *qp, msn);
+      start_rewind(now, *qp, msn, rnr_timer(static_cast<uint8_t>(nak.arg & 31)));
       break;
-    case NakCode::kAccess: case NakCode::kInvalid: case NakCode::kLength: case NakCode::kRemoteOp:
+    case NakCode::kAccess:
+    case NakCode::kInvalid:
+    case NakCode::kLength:
+    case NakCode::kRemoteOp:
       fail_request(now, *qp, msn, status_of_response(nak.code));
       break;
     default:
-      break;  // WINDOW, NO_RESOURCE: loss recovery sends it again. UNKNOWN_STREAM: until the STOP that says why is here
+      break;  // WINDOW, NO_RESOURCE: loss recovery sends it again. UNKNOWN_STREAM: until the STOP that says
+              // why is here
   }
 }
 

@@ -1,17 +1,18 @@
 // The responding side of a stream: what arrives is placed, messages are finished in order.
 //
-// Every packet names its message completely (operation, base address or RQSN, offset, length), so it is placed on arrival,
-// in whatever order packets come. The connection has already seen to it that each packet is delivered once. A message is
-// complete when all its bytes are here; complete messages are finished strictly by MSN: a receive completes, a READ or
-// atomic executes, only when every message before it is finished.
+// Every packet names its message completely (operation, base address or RQSN, offset, length), so it is
+// placed on arrival, in whatever order packets come. The connection has already seen to it that each packet
+// is delivered once. A message is complete when all its bytes are here; complete messages are finished
+// strictly by MSN: a receive completes, a READ or atomic executes, only when every message before it is
+// finished.
 //
-// Tail hold: programs poll the last byte of a WRITE, or write data and then a flag. So the last packet of a WRITE is kept
-// aside until the rest of the message and all earlier messages are placed, and stored behind a release fence. A kept
-// packet is acknowledged (it cannot be lost any more); the room for them is bounded.
+// Tail hold: programs poll the last byte of a WRITE, or write data and then a flag. So the last packet of a
+// WRITE is kept aside until the rest of the message and all earlier messages are placed, and stored behind a
+// release fence. A kept packet is acknowledged (it cannot be lost any more); the room for them is bounded.
 //
-// A message that cannot be placed (key, bounds, length) marks the stream as failed from its MSN on; every packet from there
-// on is answered with a NAK. When all earlier messages are finished and their responses accepted, the QP goes to ERR and
-// STREAM_STOP tells the requester, reliably, which message failed and why.
+// A message that cannot be placed (key, bounds, length) marks the stream as failed from its MSN on; every
+// packet from there on is answered with a NAK. When all earlier messages are finished and their responses
+// accepted, the QP goes to ERR and STREAM_STOP tells the requester, reliably, which message failed and why.
 #include <algorithm>
 #include <cstring>
 
@@ -29,12 +30,16 @@ bool consumes_receive(DataOp op) {
 bool wants_response(DataOp op) {
   return op == DataOp::kReadReq || op == DataOp::kCompareSwap || op == DataOp::kFetchAdd;
 }
-bool is_write(DataOp op) { return op == DataOp::kWrite || op == DataOp::kWriteImm; }
-bool is_send(DataOp op) { return op == DataOp::kSend || op == DataOp::kSendImm || op == DataOp::kSendInv; }
+bool is_write(DataOp op) {
+  return op == DataOp::kWrite || op == DataOp::kWriteImm;
+}
+bool is_send(DataOp op) {
+  return op == DataOp::kSend || op == DataOp::kSendImm || op == DataOp::kSendInv;
+}
 
 bool same_message(const RxMessage& m, const wire::Data& data) {
-  return m.op == data.op && m.length == data.length && m.va == data.va && m.rkey == data.rkey && m.rqsn == data.rqsn &&
-         m.imm == data.imm && m.rdslot == data.rdslot;
+  return m.op == data.op && m.length == data.length && m.va == data.va && m.rkey == data.rkey &&
+         m.rqsn == data.rqsn && m.imm == data.imm && m.rdslot == data.rdslot;
 }
 
 void begin_message(RxMessage& m, const wire::Common& header, const wire::Data& data) {
@@ -57,7 +62,8 @@ Verdict Engine::Impl::on_request(Time now, Connection& c, const wire::Common& he
   QueuePair* qp = stream_qp(data.stream);
   if (qp == nullptr || !qp->rx.open || qp->rx.conn != &c) return Verdict::reject(NakCode::kUnknownStream);
   const Verdict verdict = take_request(now, c, *qp, header, data, payload);
-  if (verdict.kind == Verdict::Kind::kReject) end_failed_stream(now, *qp);  // nothing before it may be left to finish
+  if (verdict.kind == Verdict::Kind::kReject)
+    end_failed_stream(now, *qp);  // nothing before it may be left to finish
   return verdict;
 }
 
@@ -65,7 +71,10 @@ Verdict Engine::Impl::take_request(Time now, Connection& c, QueuePair& qp, const
                                    const wire::Data& data, wire::In payload) {
   RxHalf& rx = qp.rx;
   const uint64_t msn = wire::expand32(data.msn, rx.messages.begin());
-  if (msn < rx.messages.begin() || msn >= rx.messages.begin() + kMessageWindow) return Verdict::reject(NakCode::kWindow);
+  // Of a message that is finished there is nothing left to place; refusing would leave the CPSN open for
+  // ever.
+  if (msn < rx.messages.begin()) return Verdict::accept();
+  if (msn >= rx.messages.begin() + kMessageWindow) return Verdict::reject(NakCode::kWindow);
   if (rx.fail_msn && msn >= *rx.fail_msn) return Verdict::reject(rx.fail_code);
   if (qp.state == QpState::kRtr && !qp.comm_established) {
     qp.comm_established = true;
@@ -89,6 +98,9 @@ Verdict Engine::Impl::take_request(Time now, Connection& c, QueuePair& qp, const
     }
   } else if (!payload.empty() || data.offset != 0 || m.complete) {
     return fail_message(qp, msn, NakCode::kInvalid, WcStatus::kSuccess);
+  }
+  if (consumes_receive(data.op) && wire::expand32(data.rqsn, next_receive(qp)) < next_receive(qp)) {
+    return fail_message(qp, msn, NakCode::kInvalid, WcStatus::kSuccess);  // a receive that has completed
   }
   if (consumes_receive(data.op) && !bind_receive(now, qp, data.rqsn)) {
     return Verdict::reject(NakCode::kRnr, qp.attr.min_rnr_timer);
@@ -120,7 +132,8 @@ Verdict Engine::Impl::fail_message(QueuePair& qp, uint64_t msn, NakCode code, Wc
   return Verdict::reject(code);
 }
 
-Verdict Engine::Impl::place_write(QueuePair& qp, uint64_t msn, RxMessage& m, const wire::Data& data, wire::In payload) {
+Verdict Engine::Impl::place_write(QueuePair& qp, uint64_t msn, RxMessage& m, const wire::Data& data,
+                                  wire::In payload) {
   if (m.length == 0) return Verdict::accept();
   const auto base = mrs.translate(m.rkey, qp.pd, m.va, m.length, access::kRemoteWrite);
   if (!base || (qp.attr.access_flags & access::kRemoteWrite) == 0) {
@@ -171,8 +184,8 @@ uint64_t Engine::Impl::next_receive(const QueuePair& qp) const {
   return qp.rq ? qp.rq->begin() - qp.rx.rq_base : qp.rx.bound.begin();
 }
 
-// Makes sure that a receive belongs to `rqsn`. With an SRQ, entries are bound in RQSN order up to the highest RQSN seen,
-// so that a later message can never take the entry that an earlier one needs.
+// Makes sure that a receive belongs to `rqsn`. With an SRQ, entries are bound in RQSN order up to the highest
+// RQSN seen, so that a later message can never take the entry that an earlier one needs.
 bool Engine::Impl::bind_receive(Time now, QueuePair& qp, uint32_t rqsn) {
   RxHalf& rx = qp.rx;
   const uint64_t number = wire::expand32(rqsn, next_receive(qp));
@@ -205,7 +218,8 @@ uint64_t Engine::Impl::receive_bytes(QueuePair& qp, uint32_t rqsn) const {
   return qp.rq ? qp.rq->bytes(qp.rx.rq_base + number) : qp.srq->queue.bytes(qp.rx.bound[number]);
 }
 
-Verdict Engine::Impl::place_send(QueuePair& qp, uint64_t msn, RxMessage& m, const wire::Data& data, wire::In payload) {
+Verdict Engine::Impl::place_send(QueuePair& qp, uint64_t msn, RxMessage& m, const wire::Data& data,
+                                 wire::In payload) {
   if (m.length > receive_bytes(qp, data.rqsn)) {
     return fail_message(qp, msn, NakCode::kLength, WcStatus::kLocLenErr);
   }
@@ -227,7 +241,8 @@ void Engine::Impl::advance(Time now, QueuePair& qp) {
   end_failed_stream(now, qp);
 }
 
-// The receive that completes next must be the one that this message names: a peer that numbers them otherwise is wrong.
+// The receive that completes next must be the one that this message names: a peer that numbers them otherwise
+// is wrong.
 bool Engine::Impl::receive_is_next(const QueuePair& qp, const RxMessage& m) const {
   if (qp.rq ? qp.rq->depth() == 0 : qp.rx.bound.empty()) return false;
   return wire::expand32(m.rqsn, next_receive(qp)) == next_receive(qp);
@@ -345,7 +360,8 @@ bool Engine::Impl::execute_atomic(QueuePair& qp, const RxMessage& m) {
   return true;
 }
 
-bool Engine::Impl::next_response_bytes(QueuePair& qp, const Connection& c, DataOp& op, uint32_t& payload) const {
+bool Engine::Impl::next_response_bytes(QueuePair& qp, const Connection& c, DataOp& op,
+                                       uint32_t& payload) const {
   RxHalf& rx = qp.rx;
   if (rx.next_response < rx.responses.begin()) rx.next_response = rx.responses.begin();
   if (rx.next_response == rx.responses.end()) return false;
@@ -390,13 +406,15 @@ void Engine::Impl::end_failed_stream(Time now, QueuePair& qp, bool peer_closed) 
   if (!rx.open || !rx.fail_msn || *rx.fail_msn != rx.messages.begin()) return;
   if (!rx.responses.empty() && !peer_closed) return;
   const RxMessage& m = rx.messages.front();
-  if (rx.fail_status != WcStatus::kSuccess && consumes_receive(m.op) && receive_is_next(qp, m)) complete_receive(qp, m, rx.fail_status);
+  if (rx.fail_status != WcStatus::kSuccess && consumes_receive(m.op) && receive_is_next(qp, m))
+    complete_receive(qp, m, rx.fail_status);
   emit(rx.fail_code == NakCode::kAccess ? EventKind::kQpAccessError : EventKind::kQpRequestError, qp.user);
   close_rx(now, qp, wire::StopReason::kFailed, rx.fail_code);
   enter_error(now, qp, WcStatus::kWrFlushErr);
 }
 
-// VOID: the sender took this packet back. What has come of its message is forgotten; the message may start again.
+// VOID: the sender took this packet back. What has come of its message is forgotten; the message may start
+// again.
 void Engine::Impl::on_void(Connection& c, const wire::Data& data) {
   QueuePair* qp = stream_qp(data.stream);
   if (qp == nullptr || !qp->rx.open || qp->rx.conn != &c) return;

@@ -6,12 +6,18 @@ namespace mroce {
 namespace {
 std::string_view name_of(Connection::State state) {
   switch (state) {
-    case Connection::State::kInitSent: return "INIT_SENT";
-    case Connection::State::kOpen: return "OPEN";
-    case Connection::State::kDraining: return "DRAINING";
-    case Connection::State::kClosing: return "CLOSING";
-    case Connection::State::kTimeWait: return "TIME_WAIT";
-    case Connection::State::kClosed: return "CLOSED";
+    case Connection::State::kInitSent:
+      return "INIT_SENT";
+    case Connection::State::kOpen:
+      return "OPEN";
+    case Connection::State::kDraining:
+      return "DRAINING";
+    case Connection::State::kClosing:
+      return "CLOSING";
+    case Connection::State::kTimeWait:
+      return "TIME_WAIT";
+    case Connection::State::kClosed:
+      return "CLOSED";
   }
   return "?";
 }

@@ -1,14 +1,16 @@
 // The life of a stream, and receive credits.
 //
-// Each direction is opened by its sender: STREAM_OPEN, answered by ACCEPT when the receiving QP is ready (RTR or later)
-// and means this peer, else by REFUSE, which is tried again under the QP's timeout and retry count. No DATA before ACCEPT.
-// It ends by CLOSE (from its sender) or STOP (from its receiver). All of these have a CPSN, so none is lost or seen twice,
-// but they may overtake each other: the incarnation number of the sending half tells old ones from new ones.
+// Each direction is opened by its sender: STREAM_OPEN, answered by ACCEPT when the receiving QP is ready (RTR
+// or later) and means this peer, else by REFUSE, which is tried again under the QP's timeout and retry count.
+// No DATA before ACCEPT. It ends by CLOSE (from its sender) or STOP (from its receiver). All of these have a
+// CPSN, so none is lost or seen twice, but they may overtake each other: the incarnation number of the
+// sending half tells old ones from new ones.
 //
-// Receive credits are counters that only grow, so that a lost or late one does no harm: the receiver says how many
-// receives it has granted since the stream opened; the sender uses them by RQSN and may give unused ones back. Without an
-// SRQ every posted receive is a credit. With one, credit is a reservation in the SRQ: it is granted on demand
-// (STREAM_BLOCKED) plus a small standing amount while the SRQ is well filled, and asked back (RECLAIM) when others wait.
+// Receive credits are counters that only grow, so that a lost or late one does no harm: the receiver says how
+// many receives it has granted since the stream opened; the sender uses them by RQSN and may give unused ones
+// back. Without an SRQ every posted receive is a credit. With one, credit is a reservation in the SRQ: it is
+// granted on demand (STREAM_BLOCKED) plus a small standing amount while the SRQ is well filled, and asked
+// back (RECLAIM) when others wait.
 #include <algorithm>
 
 #include "core/mroce/engine_impl.h"
@@ -22,13 +24,17 @@ using wire::StopReason;
 using wire::StreamControl;
 
 namespace {
-constexpr uint32_t kMaxDemand = 64;         // credits asked for at once
-constexpr uint32_t kMaxStanding = 16;       // credits an idle stream may hold in an SRQ
+constexpr uint32_t kMaxDemand = 64;    // credits asked for at once
+constexpr uint32_t kMaxStanding = 16;  // credits an idle stream may hold in an SRQ
 constexpr uint32_t kStreamMask = 0xffff;
 
-bool later(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) > 0; }
+bool later(uint32_t a, uint32_t b) {
+  return static_cast<int32_t>(a - b) > 0;
+}
 
-bool ready_to_receive(QpState state) { return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd; }
+bool ready_to_receive(QpState state) {
+  return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd;
+}
 
 ControlMessage control(DataOp op, const QueuePair& qp, uint32_t peer_qpn, uint32_t incarnation) {
   ControlMessage message;
@@ -77,18 +83,21 @@ void Engine::Impl::open_stream(Time now, QueuePair& qp) {
   reschedule(qp);
 }
 
-Verdict Engine::Impl::on_stream_control(Time now, Connection& c, const wire::Data& data, const StreamControl& body) {
+Verdict Engine::Impl::on_stream_control(Time now, Connection& c, const wire::Data& data,
+                                        const StreamControl& body) {
   if (data.op == DataOp::kStreamOpen) {
     on_stream_open(now, c, data.msn, body);
     return Verdict::accept();
   }
   QueuePair* qp = stream_qp(data.stream);
-  const bool for_tx = data.op == DataOp::kStreamAccept || data.op == DataOp::kStreamRefuse || data.op == DataOp::kStreamStop;
+  const bool for_tx =
+      data.op == DataOp::kStreamAccept || data.op == DataOp::kStreamRefuse || data.op == DataOp::kStreamStop;
   if (for_tx) {
     const bool current = qp != nullptr && qp->tx.conn == &c && qp->tx.incarnation == body.incarnation &&
                          qp->qpn == body.dst_qpn && (qp->attr.dest_qpn == body.src_qpn);
-    if (!current) {
-      // An ACCEPT for a half that is gone: the CLOSE overtook its OPEN. Close what the peer has just opened.
+    if (!current || qp->tx.state == TxHalf::State::kClosing) {
+      // An ACCEPT for a half that is gone or going: the CLOSE overtook its OPEN. Close what the peer has just
+      // opened.
       if (data.op == DataOp::kStreamAccept) {
         ControlMessage message;
         message.op = DataOp::kStreamClose;
@@ -138,6 +147,19 @@ Verdict Engine::Impl::on_stream_control(Time now, Connection& c, const wire::Dat
   return Verdict::accept();
 }
 
+// QPNs and PSNs are equal on different hosts more often than not: the address must be the peer's as well. An
+// address of another family or scope, or one beyond those that an INIT can list, cannot be checked; a host
+// knows all of its own.
+bool Engine::Impl::means_peer(const Connection& c, const Gid& dgid) const {
+  if (dgid == c.remote.ip || (is_local(c.remote.ip) && is_local(dgid))) return true;
+  if (dgid.is_v4_mapped() != c.remote.ip.is_v4_mapped() ||
+      dgid.is_link_local() != c.remote.ip.is_link_local())
+    return true;
+  if (c.peer_ports.size() >= wire::kMaxPlanes) return true;
+  return std::any_of(c.peer_ports.begin(), c.peer_ports.end(),
+                     [&](const wire::InitPort& p) { return p.address == dgid; });
+}
+
 void Engine::Impl::on_stream_open(Time now, Connection& c, uint32_t msn, const StreamControl& body) {
   QueuePair* qp = stream_qp(static_cast<uint16_t>(body.dst_qpn & kStreamMask));
   StopReason refuse = StopReason::kNone;
@@ -145,7 +167,8 @@ void Engine::Impl::on_stream_open(Time now, Connection& c, uint32_t msn, const S
     refuse = StopReason::kGone;
   } else if (!ready_to_receive(qp->state) || shutting_down) {
     refuse = StopReason::kNotReady;
-  } else if (qp->attr.dest_qpn != body.src_qpn || qp->attr.rq_psn != body.sq_psn) {
+  } else if (qp->attr.dest_qpn != body.src_qpn || qp->attr.rq_psn != body.sq_psn ||
+             !means_peer(c, qp->attr.dgid)) {
     refuse = StopReason::kMismatch;
   } else if (qp->rx.open && qp->rx.conn == &c && later(qp->rx.incarnation, body.incarnation)) {
     return;  // an old OPEN that came late
@@ -207,17 +230,22 @@ void Engine::Impl::on_stream_refuse(Time now, QueuePair& qp, const StreamControl
 namespace {
 WcStatus status_of(NakCode code) {
   switch (code) {
-    case NakCode::kAccess: return WcStatus::kRemAccessErr;
-    case NakCode::kInvalid: case NakCode::kLength: return WcStatus::kRemInvReqErr;
-    case NakCode::kRemoteOp: return WcStatus::kRemOpErr;
-    default: return WcStatus::kRetryExcErr;
+    case NakCode::kAccess:
+      return WcStatus::kRemAccessErr;
+    case NakCode::kInvalid:
+    case NakCode::kLength:
+      return WcStatus::kRemInvReqErr;
+    case NakCode::kRemoteOp:
+      return WcStatus::kRemOpErr;
+    default:
+      return WcStatus::kRetryExcErr;
   }
 }
 }  // namespace
 
-// The peer takes no more from this stream. STOP names the first message that it did not finish: everything before is done,
-// even if the acknowledgements were lost. If nothing that has begun is left, the half just closes and is opened again for
-// the next work request; else the oldest unfinished work request fails.
+// The peer takes no more from this stream. STOP names the first message that it did not finish: everything
+// before is done, even if the acknowledgements were lost. If nothing that has begun is left, the half just
+// closes and is opened again for the next work request; else the oldest unfinished work request fails.
 void Engine::Impl::on_stream_stop(Time now, QueuePair& qp, uint32_t msn, const StreamControl& body) {
   TxHalf& tx = qp.tx;
   if (tx.state != TxHalf::State::kOpen && tx.state != TxHalf::State::kOpening) return;
@@ -288,15 +316,13 @@ void Engine::Impl::close_tx(Time now, QueuePair& qp) {
     if (packet.kind != TxPacket::Kind::kControl || packet.state == TxPacket::State::kAccepted) continue;
     ControlMessage& message = c.control[packet.owner];
     if (message.op != DataOp::kStreamOpen || message.local_stream != qp.stream) continue;
-    packet.kind = TxPacket::Kind::kVoid;
-    packet.stream = message.peer_stream;
-    packet.owner = message.msn;
-    packet.length = 0;
+    void_packet(c, packet, 0, 0);
     message.accepted = true;
   }
   for (uint64_t i = c.next_control; i != c.control.end(); ++i) {
     ControlMessage& message = c.control[i];
-    if (message.op == DataOp::kStreamOpen && message.local_stream == qp.stream) message.op = DataOp::kStreamClose;
+    if (message.op == DataOp::kStreamOpen && message.local_stream == qp.stream)
+      message.op = DataOp::kStreamClose;
   }
   tx.ready = false;
   tx.state = TxHalf::State::kClosing;
@@ -327,11 +353,7 @@ void Engine::Impl::drop_rx_state(QueuePair& qp) {
   for (uint64_t i = c.tx.begin(); i != c.tx.end(); ++i) {
     TxPacket& packet = c.tx[i];
     if (packet.kind != TxPacket::Kind::kResponse || packet.stream != qp.stream) continue;
-    packet.kind = TxPacket::Kind::kVoid;
-    packet.stream = static_cast<uint16_t>(rx.peer_qpn & kStreamMask);
-    packet.length = 0;
-    packet.offset = 0;
-    ++c.counters.voids;
+    void_packet(c, packet, 0, 0);  // a response is no message of the peer's: its VOID names none
   }
   for (uint64_t i = rx.messages.begin(); i != rx.messages.end(); ++i) drop_tail(rx.messages[i]);
   if (qp.srq != nullptr) {
@@ -342,7 +364,8 @@ void Engine::Impl::drop_rx_state(QueuePair& qp) {
   rx = RxHalf{};
 }
 
-// A receive that was bound to a message which will not arrive: flushed if the QP failed, else given back to the SRQ.
+// A receive that was bound to a message which will not arrive: flushed if the QP failed, else given back to
+// the SRQ.
 void Engine::Impl::unbind_receive(QueuePair& qp, uint32_t entry) {
   SharedReceiveQueue& queue = qp.srq->queue;
   const uint64_t wr_id = queue.wr_id(entry);
@@ -363,7 +386,8 @@ void Engine::Impl::unbind_receive(QueuePair& qp, uint32_t entry) {
   MROCE_ASSERT(posted.has_value());
 }
 
-// ---- credits ----------------------------------------------------------------------------------------------------
+// ---- credits
+// ----------------------------------------------------------------------------------------------------
 
 void Engine::Impl::mark_credit(QueuePair& qp) {
   if (qp.rx.credit_dirty) return;
@@ -404,7 +428,8 @@ void Engine::Impl::update_credit(Time now, QueuePair& qp, bool announce_now) {
       for (const auto& [key, other] : qps) {
         const RxHalf& half = other->rx;
         if (other->srq != qp.srq || !half.open || other.get() == &qp || half.waits_for_srq) continue;
-        if (half.granted - half.returned != static_cast<uint32_t>(half.bind_next)) on_srq_pressure(now, *other);
+        if (half.granted - half.returned != static_cast<uint32_t>(half.bind_next))
+          on_srq_pressure(now, *other);
       }
     }
   }

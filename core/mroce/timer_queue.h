@@ -1,6 +1,6 @@
-// TimerQueue: deadlines of many objects with cheap postponement. An object keeps the time under which it stands in
-// the heap (`queued`); a later deadline costs nothing, because the entry comes out early and is looked at again; an
-// earlier one adds an entry. So earliest() may be early, never late.
+// TimerQueue: deadlines of many objects with cheap postponement. An object keeps the time under which it
+// stands in the heap (`queued`); a later deadline costs nothing, because the entry comes out early and is
+// looked at again; an earlier one adds an entry. So earliest() may be early, never late.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Deadlines. A connection's is the minimum of: handshake, ACK delay, PTO, RACK of each path, probes, limits probe, drain,
-// CLOSE, keepalive, silence. A stream's: opening again, RNR hold, RNR patience, its own time-out.
+// Deadlines. A connection's is the minimum of: handshake, ACK delay, PTO, RACK of each path, probes, limits
+// probe, drain, CLOSE, keepalive, silence. A stream's: opening again, RNR hold, RNR patience, its own
+// time-out.
 #include <algorithm>
 
 #include "core/mroce/engine_impl.h"
@@ -29,11 +30,17 @@ void Engine::Impl::note_outstanding(Time now, Connection& c) {
 
 Time Engine::Impl::deadline(const Connection& c) const {
   switch (c.state) {
-    case State::kInitSent: return c.init_at;
-    case State::kClosing: return std::min(c.close_at, c.close_by);
-    case State::kTimeWait: return c.close_by;
-    case State::kClosed: return kNever;
-    case State::kOpen: case State::kDraining: break;
+    case State::kInitSent:
+      return c.init_at;
+    case State::kClosing:
+      return std::min(c.close_at, c.close_by);
+    case State::kTimeWait:
+      return c.close_by;
+    case State::kClosed:
+      return kNever;
+    case State::kOpen:
+    case State::kDraining:
+      break;
   }
   Time at = std::min(c.ack_at, c.limits_probe_at);
   if (c.state == State::kDraining) at = std::min(at, c.drain_by);
@@ -93,7 +100,8 @@ void Engine::Impl::on_timeout(Time now) {
     if (c == nullptr || c->queued != entry.at) continue;
     c->queued = kNever;
     if (deadline(*c) <= now) fire(now, *c);
-    // What is due by now and is done by sending (an ACK, a probe) waits in the transmit queue, which schedules anew.
+    // What is due by now and is done by sending (an ACK, a probe) waits in the transmit queue, which
+    // schedules anew.
     if (deadline(*c) > now) reschedule(*c);
   }
 }
@@ -112,10 +120,12 @@ void Engine::Impl::fire(Time now, Connection& c) {
       return;
     case State::kClosed:
       return;
-    case State::kOpen: case State::kDraining:
+    case State::kOpen:
+    case State::kDraining:
       break;
   }
-  // A peer that answers but takes none of our packets (a way that lets only small ones through) is as good as silent.
+  // A peer that answers but takes none of our packets (a way that lets only small ones through) is as good as
+  // silent.
   const bool stuck = !c.tx.empty() && now >= c.progressed + config.silence_limit;
   if (stuck || (c.oldest_unanswered != kNever &&
                 now >= std::max(c.oldest_unanswered, c.last_heard) + config.silence_limit)) {
@@ -130,7 +140,8 @@ void Engine::Impl::fire(Time now, Connection& c) {
     if (p.inflight != 0) detect_overdue(now, c, p);
   }
   if (c.inflight_bytes == 0) c.pto_from = kNever;
-  if (c.pto_from != kNever && now >= c.pto_from + std::min(config.pto_max, pto(c) * (1u << std::min(c.pto_count, 10u)))) {
+  if (c.pto_from != kNever &&
+      now >= c.pto_from + std::min(config.pto_max, pto(c) * (1u << std::min(c.pto_count, 10u)))) {
     on_pto(now, c);
   }
   if (now >= c.limits_probe_at) probe_limits(now, c);

@@ -1,9 +1,10 @@
 // What to send next, and where: bursts.
 //
-// Order: handshake, VERSION replies, CLOSE; probes; acknowledgements; then data. The path of a data burst is chosen here,
-// at the last moment, so that the newest feedback counts: among usable paths with room, those with retransmissions
-// of their own first, then the emptiest relative to its window, ties in turn. A burst carries lost packets before new
-// ones, and streams take turns by deficit round robin. All packets of a burst but the last have one size.
+// Order: handshake, VERSION replies, CLOSE; probes; acknowledgements; then data. The path of a data burst is
+// chosen here, at the last moment, so that the newest feedback counts: among usable paths with room, those
+// with retransmissions of their own first, then the emptiest relative to its window, ties in turn. A burst
+// carries lost packets before new ones, and streams take turns by deficit round robin. All packets of a burst
+// but the last have one size.
 #include <algorithm>
 #include <cstring>
 
@@ -65,7 +66,8 @@ bool Engine::Impl::poll_transmit(Time now, TxBurst& out) {
   return false;
 }
 
-// Connections that ended are freed only here and at the other entries, never under a caller that still holds them.
+// Connections that ended are freed only here and at the other entries, never under a caller that still holds
+// them.
 void Engine::Impl::reap() {
   for (const uint32_t index : closed) {
     Connection* c = connections[index].get();
@@ -76,7 +78,8 @@ void Engine::Impl::reap() {
   closed.clear();
 }
 
-// ---- building blocks --------------------------------------------------------------------------------------------
+// ---- building blocks
+// --------------------------------------------------------------------------------------------
 
 std::byte* Engine::Impl::scratch_space(size_t bytes) {
   MROCE_ASSERT(scratch_used + bytes <= scratch.size());
@@ -136,7 +139,8 @@ Path* Engine::Impl::any_path(Connection& c) {
   return &c.paths[c.ack_path % c.paths.size()];
 }
 
-// ---- everything but data ----------------------------------------------------------------------------------------
+// ---- everything but data
+// ----------------------------------------------------------------------------------------
 
 bool Engine::Impl::build_control(Time now, Connection& c, TxBurst& out) {
   if ((c.state == State::kInitSent && now >= c.init_at) || c.init_ack_due) {
@@ -163,7 +167,9 @@ bool Engine::Impl::build_control(Time now, Connection& c, TxBurst& out) {
     Path& p = *any_path(c);
     const wire::ProbeAck answer = c.probe_acks.back();
     c.probe_acks.pop_back();
-    single(out, p, wire::encode_probe_ack(common(now, c, p, wire::Type::kProbeAck), answer, {scratch_space(256), 256}));
+    single(
+        out, p,
+        wire::encode_probe_ack(common(now, c, p, wire::Type::kProbeAck), answer, {scratch_space(256), 256}));
     return true;
   }
   for (Path& p : c.paths) {
@@ -178,7 +184,8 @@ bool Engine::Impl::build_control(Time now, Connection& c, TxBurst& out) {
   return false;
 }
 
-// Asks for all limits again: ours may be old because the ACKs that carried them were lost. Doubles as keepalive.
+// Asks for all limits again: ours may be old because the ACKs that carried them were lost. Doubles as
+// keepalive.
 bool Engine::Impl::build_limits_probe(Time now, Connection& c, TxBurst& out) {
   c.limits_probe_wanted = false;
   c.asked_at = now;
@@ -205,7 +212,8 @@ bool Engine::Impl::build_limits_probe(Time now, Connection& c, TxBurst& out) {
   return true;
 }
 
-// ---- choosing ---------------------------------------------------------------------------------------------------
+// ---- choosing
+// ---------------------------------------------------------------------------------------------------
 
 uint32_t Engine::Impl::path_room(const Connection& c, const Path& p) const {
   if (!p.usable()) return 0;
@@ -223,7 +231,8 @@ uint32_t Engine::Impl::burst_limit(const Connection& c) const {
 Path* Engine::Impl::choose_path(Time, Connection& c) {
   const uint64_t packets = c.window_bytes(config.window_bytes) / c.full_packet();
   // A path that gets its next packet too late detects no gaps: keep at least two packets a path in flight.
-  const size_t active = std::clamp<size_t>(packets / 2, std::min<size_t>(c.planes, c.paths.size()), c.paths.size());
+  const size_t active =
+      std::clamp<size_t>(packets / 2, std::min<size_t>(c.planes, c.paths.size()), c.paths.size());
   Path* best = nullptr;
   double best_share = 0;
   size_t considered = 0;
@@ -359,7 +368,8 @@ bool Engine::Impl::more_to_send(Time now, Connection& c) {
   return std::any_of(c.paths.begin(), c.paths.end(), [](const Path& p) { return !p.rtx.empty(); });
 }
 
-// ---- data bursts ------------------------------------------------------------------------------------------------
+// ---- data bursts
+// ------------------------------------------------------------------------------------------------
 
 bool Engine::Impl::build_data_burst(Time now, Connection& c, TxBurst& out) {
   if (!c.alive() || !more_to_send(now, c)) return false;
@@ -367,7 +377,8 @@ bool Engine::Impl::build_data_burst(Time now, Connection& c, TxBurst& out) {
   if (c.inflight_bytes != 0 && c.inflight_bytes + c.full_packet() > window) return false;
   Path* p = choose_path(now, c);
   if (p == nullptr) return false;
-  const uint64_t budget = std::max<uint64_t>(c.full_packet(), std::min<uint64_t>(burst_limit(c), window - c.inflight_bytes));
+  const uint64_t budget =
+      std::max<uint64_t>(c.full_packet(), std::min<uint64_t>(burst_limit(c), window - c.inflight_bytes));
   const uint32_t room = std::min(path_room(c, *p), kMaxSegments);
   chosen.clear();
   uint32_t first = UINT32_MAX;
@@ -383,7 +394,8 @@ bool Engine::Impl::build_data_burst(Time now, Connection& c, TxBurst& out) {
   }
   if (chosen.empty()) return false;
   total = keep_equal_sizes(c, first);
-  const bool stalls = path_room(c, *p) <= chosen.size() || c.inflight_bytes + total + c.full_packet() > window;
+  const bool stalls =
+      path_room(c, *p) <= chosen.size() || c.inflight_bytes + total + c.full_packet() > window;
   const bool ask = stalls || !more_to_send(now, c) || c.tx.end() >= c.cpsn_limit;
   for (size_t i = 0; i < chosen.size(); ++i) {
     encode_packet(now, c, *p, chosen[i], ask && i + 1 == chosen.size());
@@ -399,8 +411,8 @@ bool Engine::Impl::build_data_burst(Time now, Connection& c, TxBurst& out) {
   return true;
 }
 
-// A request that failed while the burst was put together turned its packets into (smaller) VOIDs. The burst ends where
-// sizes stop being equal; the rest waits for another. Returns the bytes that are left.
+// A request that failed while the burst was put together turned its packets into (smaller) VOIDs. The burst
+// ends where sizes stop being equal; the rest waits for another. Returns the bytes that are left.
 uint64_t Engine::Impl::keep_equal_sizes(Connection& c, uint32_t& first) {
   first = wire_bytes(c, c.tx[chosen.front()]);
   uint64_t total = 0;
@@ -419,8 +431,9 @@ uint64_t Engine::Impl::keep_equal_sizes(Connection& c, uint32_t& first) {
   return total;
 }
 
-// Checks that the bytes of a packet can be had. If not, the work request fails (or the response turns into an error
-// response) and the packet becomes a VOID; it is sent all the same. False: nothing to send for this CPSN any more.
+// Checks that the bytes of a packet can be had. If not, the work request fails (or the response turns into an
+// error response) and the packet becomes a VOID; it is sent all the same. False: nothing to send for this
+// CPSN any more.
 bool Engine::Impl::prepare_packet(Time now, Connection& c, uint64_t cpsn) {
   TxPacket& packet = c.tx[cpsn];
   if (packet.kind == TxPacket::Kind::kRequest && packet.length != 0) {
@@ -434,7 +447,8 @@ bool Engine::Impl::prepare_packet(Time now, Connection& c, uint64_t cpsn) {
   } else if (packet.kind == TxPacket::Kind::kResponse && packet.length != 0) {
     QueuePair& qp = *stream_qp(packet.stream);
     Response& response = qp.rx.responses[packet.owner];
-    if (!mrs.translate(response.rkey, qp.pd, response.va + packet.offset, packet.length, access::kRemoteRead)) {
+    if (!mrs.translate(response.rkey, qp.pd, response.va + packet.offset, packet.length,
+                       access::kRemoteRead)) {
       response.status = NakCode::kAccess;
     }
     if (response.status != NakCode::kNone) packet.length = 0;
@@ -493,7 +507,8 @@ void Engine::Impl::fill_response(const TxPacket& packet, QueuePair& qp, wire::Da
 // Adds the payload of a request behind its header; returns the CRC so far. Staged payloads land in scratch.
 uint32_t Engine::Impl::gather_request(const TxPacket& packet, QueuePair& qp, bool stage, uint32_t crc) {
   const SendWqe& wqe = qp.tx.sq[packet.owner];
-  if (wqe.is_inline) return add_payload(qp.inline_of(packet.owner) + packet.offset, packet.length, stage, crc);
+  if (wqe.is_inline)
+    return add_payload(qp.inline_of(packet.owner) + packet.offset, packet.length, stage, crc);
   uint64_t offset = packet.offset;
   uint32_t left = packet.length;
   for (const Sge& sge : qp.sges_of(packet.owner).first(wqe.nsges)) {
@@ -603,7 +618,8 @@ void Engine::Impl::note_sent(Time now, Connection& c, Path& p, uint64_t cpsn, ui
   note_outstanding(now, c);
 }
 
-// PTO: the newest packet that is not accepted goes out once more, on another path if there is one; nothing is declared lost.
+// PTO: the newest packet that is not accepted goes out once more, on another path if there is one; nothing is
+// declared lost.
 bool Engine::Impl::tail_loss_probe(Time now, Connection& c, TxBurst& out) {
   if (c.tx.empty()) return false;
   uint64_t cpsn = c.tx.end();

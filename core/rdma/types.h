@@ -1,7 +1,7 @@
 // What verbs means, as plain data: operations, work requests, completions, attributes.
 //
-// Numeric values are those of rdma-core's <infiniband/verbs.h> (which follow the IBTA specification, chapters 10
-// and 11) wherever a program can see them, so that the verbs library converts by cast; it checks each by
+// Numeric values are those of rdma-core's <infiniband/verbs.h> (which follow the IBTA specification, chapters
+// 10 and 11) wherever a program can see them, so that the verbs library converts by cast; it checks each by
 // static_assert. Sizes are bytes, times are named with their unit.
 #pragma once
 
@@ -48,13 +48,13 @@ struct Sge {  // laid out like ibv_sge
 struct SendWr {
   uint64_t wr_id = 0;
   Opcode opcode = Opcode::kSend;
-  uint32_t flags = 0;                // send_flag
-  std::span<const Sge> sges;         // with kInline, addresses are copied from at once and keys are not looked at
-  uint64_t remote_addr = 0;          // WRITE, READ, atomics
-  uint32_t rkey = 0;                 // WRITE, READ, atomics
-  uint32_t imm_or_invalidate = 0;    // immediate as the 4 wire bytes read in host order of memory, or the rkey
-  uint64_t compare_or_add = 0;       // atomics
-  uint64_t swap = 0;                 // compare-and-swap
+  uint32_t flags = 0;         // send_flag
+  std::span<const Sge> sges;  // with kInline, addresses are copied from at once and keys are not looked at
+  uint64_t remote_addr = 0;   // WRITE, READ, atomics
+  uint32_t rkey = 0;          // WRITE, READ, atomics
+  uint32_t imm_or_invalidate = 0;  // immediate as the 4 wire bytes read in host order of memory, or the rkey
+  uint64_t compare_or_add = 0;     // atomics
+  uint64_t swap = 0;               // compare-and-swap
 };
 
 struct RecvWr {
@@ -73,7 +73,7 @@ enum class WcStatus : uint8_t {  // ibv_wc_status
   kRemOpErr = 11,
   kRetryExcErr = 12,
   kRnrRetryExcErr = 13,
-  kFatalErr = 18,
+  kFatalErr = 19,
   kGeneralErr = 21,
 };
 
@@ -138,22 +138,22 @@ struct QpCap {
   uint32_t max_inline_data = 0;
 };
 
-// The attributes that the transport acts upon. What verbs merely stores (pkey index, port, path MTU enum, service
-// level, hop limit …) the verbs library keeps.
+// The attributes that the transport acts upon. What verbs merely stores (pkey index, port, path MTU enum,
+// service level, hop limit …) the verbs library keeps.
 struct QpAttr {
   QpState state = QpState::kReset;
   QpState cur_state = QpState::kReset;
-  uint32_t access_flags = 0;     // remote access allowed through this QP
-  uint32_t sgid_index = 0;       // local GID; with kAv
-  Gid dgid;                      // with kAv
-  uint32_t dest_qpn = 0;         // 24 bits
-  uint32_t sq_psn = 0;           // 24 bits
-  uint32_t rq_psn = 0;           // 24 bits
-  uint8_t timeout = 0;           // 4.096 us * 2^timeout, 0..31; 0 = never
-  uint8_t retry_cnt = 0;         // 0..7
-  uint8_t rnr_retry = 0;         // 0..7; 7 = for ever
-  uint8_t min_rnr_timer = 0;     // 0..31, IBTA table 46
-  uint8_t max_rd_atomic = 0;     // outstanding READ and ATOMIC as requester
+  uint32_t access_flags = 0;       // remote access allowed through this QP
+  uint32_t sgid_index = 0;         // local GID; with kAv
+  Gid dgid;                        // with kAv
+  uint32_t dest_qpn = 0;           // 24 bits
+  uint32_t sq_psn = 0;             // 24 bits
+  uint32_t rq_psn = 0;             // 24 bits
+  uint8_t timeout = 0;             // 4.096 us * 2^timeout, 0..31; 0 = never
+  uint8_t retry_cnt = 0;           // 0..7
+  uint8_t rnr_retry = 0;           // 0..7; 7 = for ever
+  uint8_t min_rnr_timer = 0;       // 0..31, IBTA table 46
+  uint8_t max_rd_atomic = 0;       // outstanding READ and ATOMIC as requester
   uint8_t max_dest_rd_atomic = 0;  // the same as responder
 };
 

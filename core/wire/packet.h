@@ -251,8 +251,8 @@ enum class Tlv : uint8_t {
   kRemovePath = 5,
   kCreditReclaim = 6,
 };
-// NAK: cpsn32, code8, 3 x 0, arg32 = 12. RQ_CREDIT: stream16, incarnation16, limit32 = 8. PORT_STATUS: mask32, seq32
-// = 8. CREDIT_RECLAIM: stream16 = 2.
+// NAK: cpsn32, code8, 3 x 0, arg32 = 12. RQ_CREDIT: stream16, incarnation16, limit32 = 8. PORT_STATUS:
+// mask32, seq32 = 8. CREDIT_RECLAIM: stream16 = 2.
 
 inline constexpr size_t kMaxProbeStreams = 64;
 struct Probe {  // body: token64, count8, kind8, 2 x 0, then count x stream16; then padding up to `pad_to`

@@ -147,7 +147,8 @@ inline Ack any_ack(Rng& rng, size_t blocks, size_t naks, size_t credits, size_t 
     ack.naks[i] = {any<uint32_t>(rng), static_cast<NakCode>(rng.between(1, 10)), any<uint32_t>(rng)};
   }
   ack.ncredits = static_cast<uint8_t>(credits);
-  for (size_t i = 0; i < credits; ++i) ack.credits[i] = {any<uint16_t>(rng), any<uint32_t>(rng), any<uint16_t>(rng)};
+  for (size_t i = 0; i < credits; ++i)
+    ack.credits[i] = {any<uint16_t>(rng), any<uint32_t>(rng), any<uint16_t>(rng)};
   ack.nreclaims = static_cast<uint8_t>(reclaims);
   for (size_t i = 0; i < reclaims; ++i) ack.reclaims[i] = any<uint16_t>(rng);
   ack.has_port_status = port_status;

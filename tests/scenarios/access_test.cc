@@ -17,7 +17,9 @@ std::vector<AccessCase> access_cases() {
       {"a_write_with_an_unknown_key",
        [](Pair& p) { return p.qa.write(1, {p.ma.sge(0, 50000)}, p.mb.addr, p.mb.rkey ^ 1); }},
       {"a_write_that_ends_one_byte_behind_the_region",
-       [](Pair& p) { return p.qa.write(1, {p.ma.sge(0, 50000)}, p.mb.addr + p.mb.length - 49999, p.mb.rkey); }},
+       [](Pair& p) {
+         return p.qa.write(1, {p.ma.sge(0, 50000)}, p.mb.addr + p.mb.length - 49999, p.mb.rkey);
+       }},
       {"a_write_that_begins_one_byte_before_the_region",
        [](Pair& p) { return p.qa.write(1, {p.ma.sge(0, 50000)}, p.mb.addr - 1, p.mb.rkey); }},
       {"a_write_at_the_end_of_the_address_space",
@@ -30,7 +32,9 @@ std::vector<AccessCase> access_cases() {
       {"a_read_with_an_unknown_key",
        [](Pair& p) { return p.qa.read(1, {p.ma.sge(0, 50000)}, p.mb.addr, p.mb.rkey ^ 1); }},
       {"a_read_that_ends_one_byte_behind_the_region",
-       [](Pair& p) { return p.qa.read(1, {p.ma.sge(0, 50000)}, p.mb.addr + p.mb.length - 49999, p.mb.rkey); }},
+       [](Pair& p) {
+         return p.qa.read(1, {p.ma.sge(0, 50000)}, p.mb.addr + p.mb.length - 49999, p.mb.rkey);
+       }},
       {"a_read_without_the_right",
        [=](Pair& p) {
          const Mr mr = with_rights(p, access::kLocalWrite | access::kRemoteWrite);
@@ -122,7 +126,8 @@ TEST(QpAccess, rights_of_the_queue_pair_count_as_well_as_those_of_the_region) {
       options.connection.access = allowed ? needed : access::kAll & ~needed;
       Pair pair(options);
       Status posted;
-      if (opcode == Opcode::kWrite) posted = pair.qa.write(1, {pair.ma.sge(0, 8)}, pair.mb.addr, pair.mb.rkey);
+      if (opcode == Opcode::kWrite)
+        posted = pair.qa.write(1, {pair.ma.sge(0, 8)}, pair.mb.addr, pair.mb.rkey);
       if (opcode == Opcode::kRead) posted = pair.qa.read(1, {pair.ma.sge(0, 8)}, pair.mb.addr, pair.mb.rkey);
       if (opcode == Opcode::kFetchAdd) {
         posted = pair.qa.fetch_add(1, pair.ma.sge(0, 8), pair.mb.addr, pair.mb.rkey, 1);
@@ -211,11 +216,10 @@ TEST_P(Deregistration, of_a_held_tail_is_noticed_when_it_is_released) {
   warm_up(pair);
   const Mr target = pair.b.make_mr(3 * 4096);
   uint32_t lost = 0;
-  pair.network().add_filter([&](const PacketView& p) {
-    return p.is(wire::DataOp::kWrite) && p.data()->offset == 0 && ++lost < 4;
-  });
+  pair.network().add_filter(
+      [&](const PacketView& p) { return p.is(wire::DataOp::kWrite) && p.data()->offset == 0 && ++lost < 4; });
   ASSERT_TRUE(pair.qa.write(1, {pair.ma.sge(0, 100)}, pair.mb.addr, pair.mb.rkey, 0));  // this one is lost
-  ASSERT_TRUE(pair.qa.write(2, {pair.ma.sge(4096, 4096)}, target.addr, target.rkey));  // lost as well
+  ASSERT_TRUE(pair.qa.write(2, {pair.ma.sge(4096, 4096)}, target.addr, target.rkey));   // lost as well
   pair.run_for(micros(100));
   ASSERT_TRUE(pair.b.engine().dereg_mr(target.lkey));
   pair.b.memory().free(target.addr);
@@ -234,8 +238,8 @@ TEST(Rereg, a_region_that_shrinks_or_loses_rights_is_checked_anew) {
   ASSERT_TRUE(shrunk);
   ASSERT_TRUE(pair.qa.write(2, {pair.ma.sge(0, 50000)}, region.addr, shrunk->rkey));
   EXPECT_TRUE(completes(pair, pair.qa, 2));
-  const auto other_rights =
-      pair.b.engine().rereg_mr(shrunk->lkey, std::nullopt, std::nullopt, access::kLocalWrite | access::kRemoteRead);
+  const auto other_rights = pair.b.engine().rereg_mr(shrunk->lkey, std::nullopt, std::nullopt,
+                                                     access::kLocalWrite | access::kRemoteRead);
   ASSERT_TRUE(other_rights);
   ASSERT_TRUE(pair.qa.read(3, {pair.ma.sge(0, 50000)}, region.addr, other_rights->rkey));
   EXPECT_TRUE(completes(pair, pair.qa, 3));

@@ -24,12 +24,12 @@ TEST_P(Atomics, of_four_streams_on_one_word_execute_once_each) {
   for (int i = 0; i < 4; ++i) links.push_back(add_link(pair));
   for (uint32_t s = 0; s < 4; ++s) {
     for (uint32_t i = 0; i < 50; ++i) {
-      ASSERT_TRUE(
-          links[s].a.fetch_add(i, pair.ma.sge((s * 50 + i) * 8, 8), pair.mb.addr, pair.mb.rkey, 1));
+      ASSERT_TRUE(links[s].a.fetch_add(i, pair.ma.sge((s * 50 + i) * 8, 8), pair.mb.addr, pair.mb.rkey, 1));
     }
   }
   for (const Link& link : links) {
-    for (uint64_t i = 0; i < 50; ++i) ASSERT_TRUE(completes(pair, link.a, i, WcStatus::kSuccess, seconds(30)));
+    for (uint64_t i = 0; i < 50; ++i)
+      ASSERT_TRUE(completes(pair, link.a, i, WcStatus::kSuccess, seconds(30)));
   }
   EXPECT_EQ(pair.b.memory().word(pair.mb.addr), 200u);
   EXPECT_EQ(pair.b.memory().atomics, 200u);
@@ -56,7 +56,8 @@ TEST_P(Atomics, a_chain_of_compare_and_swap_never_misses_a_link) {
     ASSERT_TRUE(pair.qa.compare_swap(i, pair.ma.sge(static_cast<uint32_t>(i) * 8, 8), pair.mb.addr + 64,
                                      pair.mb.rkey, i, i + 1));
   }
-  for (uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(completes(pair, pair.qa, i, WcStatus::kSuccess, seconds(30)));
+  for (uint64_t i = 0; i < 100; ++i)
+    ASSERT_TRUE(completes(pair, pair.qa, i, WcStatus::kSuccess, seconds(30)));
   for (uint64_t i = 0; i < 100; ++i) EXPECT_EQ(pair.a.memory().word(pair.ma.addr + i * 8), i);
   EXPECT_EQ(pair.b.memory().word(pair.mb.addr + 64), 100u);
 }

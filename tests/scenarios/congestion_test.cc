@@ -47,12 +47,10 @@ TEST(CongestionMarks, are_counted_exactly_although_acknowledgements_are_lost) {
   faults.ce = 0.3;
   Pair pair(with_faults(faults));
   uint64_t sent = 0;
-  pair.network().on_sent([&](const PacketView& p) {
-    sent += p.from == pair.a.index() && p.is(wire::Type::kData) ? 1u : 0u;
-  });
-  pair.network().add_filter([rng = Rng(5)](const PacketView& p) mutable {
-    return p.is(wire::Type::kAck) && rng.chance(0.3);
-  });
+  pair.network().on_sent(
+      [&](const PacketView& p) { sent += p.from == pair.a.index() && p.is(wire::Type::kData) ? 1u : 0u; });
+  pair.network().add_filter(
+      [rng = Rng(5)](const PacketView& p) mutable { return p.is(wire::Type::kAck) && rng.chance(0.3); });
   transfer(pair, 4);
   const uint64_t marked = pair.network().counters().marked;
   pair.network().clear_filters();
@@ -67,10 +65,11 @@ TEST(CongestionMarks, are_counted_exactly_although_acknowledgements_are_lost) {
   EXPECT_EQ(reported, sent);
   EXPECT_GT(marked, 100u);
   EXPECT_EQ(ce, marked - (stats_of(pair.b, pair.a).paths.empty() ? 0 : [&] {
-              uint64_t other = 0;  // of what B sent
-              for (const PathStats& path : stats_of(pair.b, pair.a).paths) other += path.counters.ce_marked;
-              return other;
-            }()));
+                  uint64_t other = 0;  // of what B sent
+                  for (const PathStats& path : stats_of(pair.b, pair.a).paths)
+                    other += path.counters.ce_marked;
+                  return other;
+                }()));
 }
 
 TEST(RandomLosses, without_marks_or_delay_do_not_shrink_a_window) {
@@ -154,9 +153,9 @@ uint64_t most_in_flight(Pair& pair) {
   pair.network().on_sent([&](const PacketView& p) {
     if (!active) return;
     if (p.from == pair.a.index() && p.data() != nullptr) open[p.data()->cpsn] = p.bytes.size();
-    if (p.from == pair.b.index() && p.ack() != nullptr) std::erase_if(open, [&](const auto& each) {
-      return static_cast<int32_t>(each.first - p.ack()->cack) < 0;
-    });
+    if (p.from == pair.b.index() && p.ack() != nullptr)
+      std::erase_if(open,
+                    [&](const auto& each) { return static_cast<int32_t>(each.first - p.ack()->cack) < 0; });
     uint64_t bytes = 0;
     for (const auto& [cpsn, size] : open) bytes += size;
     most = std::max(most, bytes);
@@ -201,7 +200,8 @@ TEST(HostPenalty, of_a_slow_reader_keeps_its_losses_small) {
   const double share = 16.0 * (1 << 20) * 8 / static_cast<double>((world.now() - begin).count());
   const auto counters = stats_of(a, b).counters;
   std::printf("  a reader of 1 Gbit/s with 200 kB of buffer gets %.2f Gbit/s, %.1f %% sent again\n", share,
-              100.0 * static_cast<double>(counters.retransmissions) / static_cast<double>(counters.data_packets_sent));
+              100.0 * static_cast<double>(counters.retransmissions) /
+                  static_cast<double>(counters.data_packets_sent));
   EXPECT_GT(share, 0.6);
   EXPECT_LT(counters.retransmissions, counters.data_packets_sent / 4);
 }

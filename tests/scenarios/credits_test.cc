@@ -123,9 +123,8 @@ TEST(Credit, every_acknowledgement_with_an_update_may_be_lost_for_a_second) {
   Pair pair;
   warm_up(pair);
   const Time end = pair.now() + seconds(1);
-  pair.network().add_filter([end](const PacketView& p) {
-    return p.at < end && p.ack() != nullptr && p.ack()->ncredits != 0;
-  });
+  pair.network().add_filter(
+      [end](const PacketView& p) { return p.at < end && p.ack() != nullptr && p.ack()->ncredits != 0; });
   for (uint64_t i = 0; i < 10; ++i) {
     ASSERT_TRUE(pair.qa.send(i, {pair.ma.sge(0, 100)}));
     ASSERT_TRUE(pair.qb.post_recv(i, {pair.mb.sge(0, 100)}));

@@ -39,7 +39,8 @@ TEST(PeerCrash, without_a_timeout_ends_the_connection_after_five_seconds_of_sile
   EXPECT_TRUE(completes(pair, pair.qa, 1, WcStatus::kRetryExcErr));
   EXPECT_GE(pair.now() - begin, millis(4900));
   EXPECT_LE(pair.now() - begin, millis(5200));
-  EXPECT_TRUE(receives(pair, idle.a, 7, WcStatus::kWrFlushErr)) << "a connection that failed takes all its streams";
+  EXPECT_TRUE(receives(pair, idle.a, 7, WcStatus::kWrFlushErr))
+      << "a connection that failed takes all its streams";
   EXPECT_EQ(idle.a.state(), QpState::kErr);
   EXPECT_EQ(pair.a.look().counters().connections_failed, 1u);
 }
@@ -134,8 +135,8 @@ TEST(GoodbyeOf, both_sides_at_once_ends_quietly) {
     write_and_wait(pair, 1, 10000);
     pair.a.engine().shutdown(pair.now());
     pair.b.engine().shutdown(pair.now());
-    EXPECT_TRUE(pair.run_until([&] { return pair.a.look().quiescent() && pair.b.look().quiescent(); },
-                               seconds(3)));
+    EXPECT_TRUE(
+        pair.run_until([&] { return pair.a.look().quiescent() && pair.b.look().quiescent(); }, seconds(3)));
     EXPECT_TRUE(is_quiet(pair, pair.a, pair.qa.send_cq, seconds(1)));
   }
 }

@@ -218,7 +218,8 @@ TEST(CompletionQueueOverflow, is_reported_once_and_breaks_nothing_else) {
   const Qp qp = pair.a.make_qp(small);
   const Qp peer = pair.b.make_qp();
   connect(qp, peer);
-  for (uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(qp.write(i, {pair.ma.sge(0, 100)}, pair.mb.addr, pair.mb.rkey));
+  for (uint64_t i = 0; i < 10; ++i)
+    ASSERT_TRUE(qp.write(i, {pair.ma.sge(0, 100)}, pair.mb.addr, pair.mb.rkey));
   pair.run_for(millis(20));
   EXPECT_TRUE(pair.a.take_event(EventKind::kCqError, 1234));
   EXPECT_FALSE(pair.a.take_event(EventKind::kCqError));

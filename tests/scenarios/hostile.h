@@ -1,9 +1,9 @@
 // What the hostile scenarios share: a pair of endpoints under siege, and datagrams of every type.
 //
-// The attacker of these tests knows addresses, ports and connection ids, and makes every integrity check right.
-// Mode 0 is no protection against somebody who also knows which packet numbers are in use at the moment: such a
-// one can take the place of the peer. So the numbers that it writes lie outside the windows, or belong to
-// packets that have arrived already.
+// The attacker of these tests knows addresses, ports and connection ids, and makes every integrity check
+// right. Mode 0 is no protection against somebody who also knows which packet numbers are in use at the
+// moment: such a one can take the place of the peer. So the numbers that it writes lie outside the windows,
+// or belong to packets that have arrived already.
 #pragma once
 
 #include <string>
@@ -114,8 +114,8 @@ class Siege {
     using wire::Type;
     std::vector<Specimen> all;
     for (const DataOp op : wire::test::kAllOps) {
-      all.push_back({"DATA op " + std::to_string(static_cast<int>(op)),
-                     data(op, wire::carries_message(op) ? 100 : 0)});
+      all.push_back(
+          {"DATA op " + std::to_string(static_cast<int>(op)), data(op, wire::carries_message(op) ? 100 : 0)});
     }
     const auto add = [&](const char* name, auto&& encode) {
       all.push_back({name, with_trailer(wire::test::encoded(encode, 2048))});
@@ -141,7 +141,8 @@ class Siege {
     wire::Init init = wire::test::any_init(rng);
     init.magic = wire::kMagic;
     init.version_min = init.version_max = wire::kVersion;
-    add("INIT_ACK", [&](wire::Out out) { return wire::encode_init(header(Type::kInitAck), init, 1200, out); });
+    add("INIT_ACK",
+        [&](wire::Out out) { return wire::encode_init(header(Type::kInitAck), init, 1200, out); });
     for (const Type type : {Type::kRetry, Type::kUdDatagram, Type::kCm}) {
       Bytes plain(200, std::byte{0});
       wire::encode_common(header(type), plain.data());
@@ -154,8 +155,8 @@ class Siege {
   uint32_t id_of_a = 0, id_of_b = 0;  // as the peer writes them
   uint32_t cpsn = 0, pseq = 0;        // newest from A
   uint32_t old_cpsn = 0, old_pseq = 0;
-  wire::Ack last_ack;                 // from A
-  wire::Reset token_of_b;             // what ends the connection at B
+  wire::Ack last_ack;      // from A
+  wire::Reset token_of_b;  // what ends the connection at B
 
  private:
   static PairOptions options(uint64_t seed) {
@@ -168,7 +169,8 @@ class Siege {
   void watch(const PacketView& p) {
     if (p.from == pair.b.index() && p.is(wire::Type::kInitAck)) {
       wire::Init init;
-      if (wire::decode_init(p.bytes.first(p.bytes.size() - wire::kTrailerBytes), init)) token_of_b.token = init.reset_token;
+      if (wire::decode_init(p.bytes.first(p.bytes.size() - wire::kTrailerBytes), init))
+        token_of_b.token = init.reset_token;
     }
     if (p.header() == nullptr || p.is(wire::Type::kInit) || p.is(wire::Type::kInitAck)) return;
     (p.from == pair.a.index() ? id_of_b : id_of_a) = p.header()->dcid;
@@ -189,7 +191,8 @@ class BareEngine {
     size_t bytes = 0;
     wire::Common header;
   };
-  explicit BareEngine(const std::function<void(EngineConfig&)>& tweak = {}) : engine_(config(tweak), memory_) {}
+  explicit BareEngine(const std::function<void(EngineConfig&)>& tweak = {})
+      : engine_(config(tweak), memory_) {}
 
   std::vector<Sent> feed(const Bytes& bytes, const UdpAddress& from) {
     engine_.on_burst(now_, {0, from, Ecn::kNotEct}, bytes, static_cast<uint32_t>(bytes.size()));

@@ -29,7 +29,8 @@ TEST(Truncation, with_the_trailer_made_right_changes_nothing) {
   for (const Specimen& specimen : siege.zoo()) {
     const size_t most = std::min<size_t>(specimen.bytes.size() - wire::kTrailerBytes, 300);
     for (size_t length = 0; length < most; ++length) {
-      cut.push_back(with_trailer({specimen.bytes.begin(), specimen.bytes.begin() + static_cast<std::ptrdiff_t>(length)}));
+      cut.push_back(with_trailer(
+          {specimen.bytes.begin(), specimen.bytes.begin() + static_cast<std::ptrdiff_t>(length)}));
     }
   }
   siege.inject_all(cut);
@@ -111,25 +112,31 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Refusal{"wrong_version", [](Siege&, Bytes& b) { b[0] = (b[0] & std::byte{0x0f}) | std::byte{0x20}; },
                 &EngineCounters::drop_version},
-        Refusal{"version_zero", [](Siege&, Bytes& b) { b[0] &= std::byte{0x0f}; }, &EngineCounters::drop_version},
-        Refusal{"unknown_type", [](Siege&, Bytes& b) { b[0] |= std::byte{0x0f}; }, &EngineCounters::drop_type},
+        Refusal{"version_zero", [](Siege&, Bytes& b) { b[0] &= std::byte{0x0f}; },
+                &EngineCounters::drop_version},
+        Refusal{"unknown_type", [](Siege&, Bytes& b) { b[0] |= std::byte{0x0f}; },
+                &EngineCounters::drop_type},
         Refusal{"unknown_connection", [](Siege&, Bytes& b) { b[5] ^= std::byte{0x40}; },
                 &EngineCounters::drop_connection},
         Refusal{"connection_zero", [](Siege&, Bytes& b) { std::fill_n(b.begin() + 4, 4, std::byte{0}); },
                 &EngineCounters::drop_connection},
-        Refusal{"path_sixty_four", [](Siege&, Bytes& b) { b[2] = std::byte{64}; }, &EngineCounters::drop_path},
+        Refusal{"path_sixty_four", [](Siege&, Bytes& b) { b[2] = std::byte{64}; },
+                &EngineCounters::drop_path},
         Refusal{"path_255", [](Siege&, Bytes& b) { b[2] = std::byte{255}; }, &EngineCounters::drop_path},
-        Refusal{"pseq_far_above",
-                [](Siege& s, Bytes& b) { wire::store_be(&b[8], s.pseq + 200000); }, &EngineCounters::drop_pseq},
-        Refusal{"pseq_far_below",
-                [](Siege& s, Bytes& b) { wire::store_be(&b[8], s.pseq - 200000); }, &EngineCounters::drop_pseq},
+        Refusal{"pseq_far_above", [](Siege& s, Bytes& b) { wire::store_be(&b[8], s.pseq + 200000); },
+                &EngineCounters::drop_pseq},
+        Refusal{"pseq_far_below", [](Siege& s, Bytes& b) { wire::store_be(&b[8], s.pseq - 200000); },
+                &EngineCounters::drop_pseq},
         Refusal{"pseq_at_the_other_side",
-                [](Siege& s, Bytes& b) { wire::store_be(&b[8], s.pseq + 0x7fffffffU); }, &EngineCounters::drop_pseq},
+                [](Siege& s, Bytes& b) { wire::store_be(&b[8], s.pseq + 0x7fffffffU); },
+                &EngineCounters::drop_pseq},
         Refusal{"cpsn_above_the_limit",
-                [](Siege& s, Bytes& b) { wire::store_be(&b[16], s.cpsn + 16385 + 1000); }, &EngineCounters::drop_cpsn},
-        Refusal{"cpsn_far_below",
-                [](Siege& s, Bytes& b) { wire::store_be(&b[16], s.cpsn - (1u << 21)); }, &EngineCounters::drop_cpsn},
-        Refusal{"unknown_op", [](Siege&, Bytes& b) { b[22] = std::byte{15}; }, &EngineCounters::drop_malformed},
+                [](Siege& s, Bytes& b) { wire::store_be(&b[16], s.cpsn + 16385 + 1000); },
+                &EngineCounters::drop_cpsn},
+        Refusal{"cpsn_far_below", [](Siege& s, Bytes& b) { wire::store_be(&b[16], s.cpsn - (1u << 21)); },
+                &EngineCounters::drop_cpsn},
+        Refusal{"unknown_op", [](Siege&, Bytes& b) { b[22] = std::byte{15}; },
+                &EngineCounters::drop_malformed},
         Refusal{"message_length_zero_with_payload_or_none",
                 [](Siege&, Bytes& b) {  // an offset behind the end of the message, for every op
                   wire::store_be(&b[28], 0xffffffffU);

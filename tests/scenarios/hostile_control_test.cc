@@ -7,8 +7,8 @@ namespace {
 using wire::Type;
 
 Bytes ack_of(const Siege& siege, const wire::Ack& ack) {
-  return with_trailer(
-      wire::test::encoded([&](wire::Out out) { return wire::encode_ack(siege.header(Type::kAck), ack, out); }));
+  return with_trailer(wire::test::encoded(
+      [&](wire::Out out) { return wire::encode_ack(siege.header(Type::kAck), ack, out); }));
 }
 
 TEST(ForgedAck, of_what_was_never_sent_is_dropped_and_counted) {
@@ -85,7 +85,8 @@ TEST(BogusNak, for_numbers_that_are_not_outstanding_is_ignored) {
     ack.nblocks = 0;
     ack.nnaks = 16;
     for (uint32_t i = 0; i < 16; ++i) {
-      ack.naks[i] = {siege.last_ack.cack + (i < 8 ? 0u - 2 - i : 100000 * i), static_cast<wire::NakCode>(code), 31};
+      ack.naks[i] = {siege.last_ack.cack + (i < 8 ? 0u - 2 - i : 100000 * i),
+                     static_cast<wire::NakCode>(code), 31};
     }
     forged.push_back(ack_of(siege, ack));
   }
@@ -114,9 +115,8 @@ TEST(Reset, with_the_token_ends_the_connection_at_once) {
   Siege siege;
   siege.begin();
   siege.pair.run_for(millis(1));
-  siege.inject(with_trailer(wire::test::encoded([&](wire::Out out) {
-    return wire::encode_reset(siege.header(Type::kReset), siege.token_of_b, out);
-  })));
+  siege.inject(with_trailer(wire::test::encoded(
+      [&](wire::Out out) { return wire::encode_reset(siege.header(Type::kReset), siege.token_of_b, out); })));
   siege.pair.run_for(micros(1));
   EXPECT_EQ(siege.pair.qb.state(), QpState::kErr);
   EXPECT_TRUE(completes(siege.pair, siege.pair.qb, 3, WcStatus::kRetryExcErr, millis(1)));
@@ -139,8 +139,9 @@ TEST(ForgedClose, that_names_numbers_outside_the_window_ends_nothing) {
 TEST(ForgedClose, acknowledgement_of_a_close_that_was_not_sent_is_ignored) {
   Siege siege;
   siege.begin();
-  const Bytes forged = with_trailer(wire::test::encoded(
-      [&](wire::Out out) { return wire::encode_close(siege.header(Type::kCloseAck), {siege.last_ack.cack, 0}, out); }));
+  const Bytes forged = with_trailer(wire::test::encoded([&](wire::Out out) {
+    return wire::encode_close(siege.header(Type::kCloseAck), {siege.last_ack.cack, 0}, out);
+  }));
   siege.inject_all(std::vector<Bytes>(20, forged));
   siege.expect_unharmed();
 }
@@ -153,8 +154,8 @@ TEST(ForgedProbe, is_answered_by_no_more_than_it_brought) {
   for (size_t i = 0; i < 64; ++i) probe.streams[i] = static_cast<uint16_t>(i * 1021);
   wire::Common header = siege.header(Type::kProbe);
   header.flags = wire::flag::kAckRequest;
-  const Bytes forged =
-      with_trailer(wire::test::encoded([&](wire::Out out) { return wire::encode_probe(header, probe, 0, out); }));
+  const Bytes forged = with_trailer(
+      wire::test::encoded([&](wire::Out out) { return wire::encode_probe(header, probe, 0, out); }));
   size_t largest_answer = 0;
   siege.pair.network().on_sent([&](const PacketView& p) {
     if (p.is(Type::kProbeAck)) largest_answer = std::max(largest_answer, p.bytes.size());
@@ -240,7 +241,8 @@ TEST_P(OnTheWay, changes_of_genuine_packets_end_in_completions_of_some_kind) {
         bytes = seen[rng.below(seen.size())];
         return;
       case 1:  // a number becomes another
-        for (int i = 0; i < 4; ++i) bytes[rng.below(std::min<size_t>(bytes.size(), 100))] = static_cast<std::byte>(rng.next());
+        for (int i = 0; i < 4; ++i)
+          bytes[rng.below(std::min<size_t>(bytes.size(), 100))] = static_cast<std::byte>(rng.next());
         break;
       default:
         bytes[rng.below(std::min<size_t>(bytes.size(), 120))] ^= static_cast<std::byte>(1u << rng.below(8));

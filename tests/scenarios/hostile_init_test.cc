@@ -26,7 +26,8 @@ wire::Init good_init(uint32_t number) {
   init.first_cpsn = static_cast<uint32_t>(rng.next());
   init.first_pseq = static_cast<uint32_t>(rng.next());
   init.receive_buffer = 1 << 20;
-  init.ports[0].address = BareEngine::host(static_cast<uint8_t>(number % 250 + 2), static_cast<uint8_t>(number / 250));
+  init.ports[0].address =
+      BareEngine::host(static_cast<uint8_t>(number % 250 + 2), static_cast<uint8_t>(number / 250));
   init.ports[0].prefix_bits = 120;
   return init;
 }
@@ -155,11 +156,14 @@ INSTANTIATE_TEST_SUITE_P(
         BadInit{"only_newer_versions", [](wire::Init& i) { i.version_min = i.version_max = 2; },
                 &EngineCounters::drop_version},
         BadInit{"connection_id_zero", [](wire::Init& i) { i.scid = 0; }, &EngineCounters::drop_malformed},
-        BadInit{"no_security_mode_that_we_have", [](wire::Init& i) { i.security = 4; }, &EngineCounters::drop_malformed},
-        BadInit{"a_tiny_payload", [](wire::Init& i) { i.payload_mtu = 511; }, &EngineCounters::drop_malformed},
+        BadInit{"no_security_mode_that_we_have", [](wire::Init& i) { i.security = 4; },
+                &EngineCounters::drop_malformed},
+        BadInit{"a_tiny_payload", [](wire::Init& i) { i.payload_mtu = 511; },
+                &EngineCounters::drop_malformed},
         BadInit{"no_paths", [](wire::Init& i) { i.max_paths = 0; }, &EngineCounters::drop_malformed},
         BadInit{"a_tiny_window", [](wire::Init& i) { i.cpsn_window = 63; }, &EngineCounters::drop_malformed},
-        BadInit{"no_listening_port", [](wire::Init& i) { i.listen_port = 0; }, &EngineCounters::drop_malformed}),
+        BadInit{"no_listening_port", [](wire::Init& i) { i.listen_port = 0; },
+                &EngineCounters::drop_malformed}),
     [](const auto& param) { return param.param.name; });
 
 TEST(HostileInit, with_the_largest_values_everywhere_is_cut_down_to_ours) {
@@ -201,7 +205,8 @@ TEST(ChangedHandshake, with_one_bit_flipped_works_or_fails_cleanly) {
       }
     }
   }
-  EXPECT_GT(ends[WcStatus::kSuccess], 150) << "most changes only make the packet be dropped, and the next one does it";
+  EXPECT_GT(ends[WcStatus::kSuccess], 150)
+      << "most changes only make the packet be dropped, and the next one does it";
   EXPECT_EQ(ends[WcStatus::kSuccess] + ends[WcStatus::kRetryExcErr], 240);
 }
 

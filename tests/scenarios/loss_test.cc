@@ -49,7 +49,8 @@ TEST_P(RandomLoss, keeps_its_share_of_the_loss_free_goodput) {
 }
 
 INSTANTIATE_TEST_SUITE_P(both_ways, RandomLoss,
-                         testing::Values(LossCase{"one_percent", 0.01, 0.95}, LossCase{"ten_percent", 0.1, 0.9},
+                         testing::Values(LossCase{"one_percent", 0.01, 0.95},
+                                         LossCase{"ten_percent", 0.1, 0.9},
                                          LossCase{"twenty_percent", 0.2, 0.6}),
                          [](const auto& param) { return param.param.name; });
 
@@ -137,9 +138,8 @@ TEST(Loss, the_probe_of_a_lost_tail_takes_another_path) {
 TEST(Loss, lost_acknowledgements_alone_cost_no_retransmission_storm) {
   Pair pair;
   warm_up(pair);
-  pair.network().add_filter([rng = Rng(3)](const PacketView& p) mutable {
-    return p.is(wire::Type::kAck) && rng.chance(0.1);
-  });
+  pair.network().add_filter(
+      [rng = Rng(3)](const PacketView& p) mutable { return p.is(wire::Type::kAck) && rng.chance(0.1); });
   for (uint64_t i = 0; i < 20; ++i) write_and_wait(pair, i, 262144);
   const auto counters = stats_of(pair.a, pair.b).counters;
   // The vector and CACK of the next acknowledgement repeat what a lost one said; only tails need a probe.

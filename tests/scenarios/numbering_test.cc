@@ -1,4 +1,5 @@
-// CPSN and PSEQ: wrapping round 32 bits on the wire, duplicates however late, and never the same number twice.
+// CPSN and PSEQ: wrapping round 32 bits on the wire, duplicates however late, and never the same number
+// twice.
 #include <map>
 #include <set>
 
@@ -7,8 +8,8 @@
 namespace mroce::test {
 namespace {
 
-// Seeds whose engines draw a first number shortly before 2^32. Each test checks on the wire that the wrap really
-// happened; if the engine draws its numbers in another order some day, look for new seeds.
+// Seeds whose engines draw a first number shortly before 2^32. Each test checks on the wire that the wrap
+// really happened; if the engine draws its numbers in another order some day, look for new seeds.
 constexpr uint64_t kCpsnWrapsSoon = 32205452;  // after 448 packets
 constexpr uint64_t kPseqWrapsSoon = 9277048;   // after 152 packets of a path
 
@@ -110,7 +111,8 @@ TEST(Numbers, duplicates_after_an_hour_touch_nothing) {
   EXPECT_TRUE(completes(pair, pair.qa, 2));
   EXPECT_TRUE(receives(pair, pair.qb, 2));
   pair.network().faults().late_duplicate = 0;
-  Pair::fill(pair.bytes_b(0, 400000), 77);  // the application has used the memory for something else meanwhile
+  Pair::fill(pair.bytes_b(0, 400000),
+             77);  // the application has used the memory for something else meanwhile
   const std::vector<std::byte> mine(pair.bytes_b(0, 400000).begin(), pair.bytes_b(0, 400000).end());
   const uint64_t before = pair.b.look().counters().duplicates;
   pair.run_for(seconds(3700));

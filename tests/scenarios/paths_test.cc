@@ -135,7 +135,8 @@ TEST(LinkDown, moves_all_traffic_at_once_and_tells_the_peer) {
   EXPECT_GT(three, full * 6 / 10) << "three of four planes";
   EXPECT_LT(pair.now() - down, millis(20));
   pair.a.set_link(1, true);
-  pair.run_until([&] { return path_of(stats_of(pair.a, pair.b), 1).state == PathState::kActive; }, seconds(1));
+  pair.run_until([&] { return path_of(stats_of(pair.a, pair.b), 1).state == PathState::kActive; },
+                 seconds(1));
   EXPECT_TRUE(pair.a.take_event(EventKind::kPortActive));
   from_a = 0;
   load.run(millis(20));
@@ -169,14 +170,15 @@ TEST(SilentPlane, fails_within_milliseconds_and_returns_within_a_second) {
   }
   const Nanos noticed = pair.now() - died;
   const uint64_t three = load.run(millis(20));
-  std::printf("  full %.2f Gbit/s, failed after %.0f us, then %.2f Gbit/s\n", gbps(full, millis(20)), us(noticed),
-              gbps(three, millis(20)));
+  std::printf("  full %.2f Gbit/s, failed after %.0f us, then %.2f Gbit/s\n", gbps(full, millis(20)),
+              us(noticed), gbps(three, millis(20)));
   EXPECT_LT(noticed, millis(20));
   EXPECT_GT(three, full * 65 / 100);
   pair.run_for(seconds(1));
   pair.a.set_link(2, true, false);
   const Time healed = pair.now();
-  while (path_of(stats_of(pair.a, pair.b), 2).state != PathState::kActive && pair.now() < healed + seconds(2)) {
+  while (path_of(stats_of(pair.a, pair.b), 2).state != PathState::kActive &&
+         pair.now() < healed + seconds(2)) {
     load.run(millis(1));
     pair.run_for(millis(10));
   }

@@ -51,7 +51,8 @@ TEST(Sizes, around_the_payload_of_a_packet_arrive_whole) {
   const uint32_t mtu = stats_of(pair.a, pair.b).payload_mtu;
   ASSERT_EQ(mtu, 4096u);
   uint64_t id = 0;
-  for (const uint32_t bytes : {1u, 7u, 8u, 9u, 256u, 257u, mtu - 1, mtu, mtu + 1, 2 * mtu - 1, 2 * mtu, 2 * mtu + 1}) {
+  for (const uint32_t bytes :
+       {1u, 7u, 8u, 9u, 256u, 257u, mtu - 1, mtu, mtu + 1, 2 * mtu - 1, 2 * mtu, 2 * mtu + 1}) {
     SCOPED_TRACE(bytes);
     Pair::fill(pair.bytes_a(0, bytes), bytes);
     Pair::fill(pair.bytes_b(0, bytes + 1), 3);
@@ -75,7 +76,8 @@ TEST(Sizes, of_pieces_that_fit_nothing_are_gathered_and_scattered) {
   options.faults.jitter = micros(50);
   Pair pair(options);
   Pair::fill(pair.bytes_a(0, 60000), 3);
-  ASSERT_TRUE(pair.qb.post_recv(1, {pair.mb.sge(5, 4095), pair.mb.sge(10000, 1), {0, 0, 0}, pair.mb.sge(20000, 30000)}));
+  ASSERT_TRUE(pair.qb.post_recv(
+      1, {pair.mb.sge(5, 4095), pair.mb.sge(10000, 1), {0, 0, 0}, pair.mb.sge(20000, 30000)}));
   ASSERT_TRUE(pair.qa.send(2, {pair.ma.sge(0, 4097), pair.ma.sge(10001, 13), pair.ma.sge(20002, 20000)}));
   EXPECT_TRUE(completes(pair, pair.qa, 2));
   EXPECT_TRUE(receives(pair, pair.qb, 1));
@@ -130,14 +132,17 @@ TEST(Sizes, up_to_two_gigabytes_are_accepted_and_not_a_byte_more) {
   EXPECT_TRUE(pair.qa.read(2, {piece(0x7fffffff), piece(1)}, 0, 1));
   EXPECT_EQ(pair.qa.write(3, {piece(0x80000001)}, 0, 1).error(), Errc::kInvalidArgument);
   EXPECT_EQ(pair.qa.send(4, {piece(0x80000000), piece(1)}).error(), Errc::kInvalidArgument);
-  EXPECT_EQ(pair.qa.send(5, {piece(0xffffffff), piece(0xffffffff), piece(0xffffffff), piece(0xffffffff)}).error(),
-            Errc::kInvalidArgument);
+  EXPECT_EQ(
+      pair.qa.send(5, {piece(0xffffffff), piece(0xffffffff), piece(0xffffffff), piece(0xffffffff)}).error(),
+      Errc::kInvalidArgument);
 }
 
 TEST(Sizes, of_work_requests_that_make_no_sense_are_refused) {
   Pair pair;
-  EXPECT_EQ(pair.qa.send(1, std::vector<Sge>(5, pair.ma.sge(0, 8))).error(), Errc::kInvalidArgument) << "4 SGEs";
-  EXPECT_EQ(pair.qa.fetch_add(1, pair.ma.sge(0, 16), pair.mb.addr, pair.mb.rkey, 1).error(), Errc::kInvalidArgument);
+  EXPECT_EQ(pair.qa.send(1, std::vector<Sge>(5, pair.ma.sge(0, 8))).error(), Errc::kInvalidArgument)
+      << "4 SGEs";
+  EXPECT_EQ(pair.qa.fetch_add(1, pair.ma.sge(0, 16), pair.mb.addr, pair.mb.rkey, 1).error(),
+            Errc::kInvalidArgument);
   EXPECT_EQ(pair.qa.read(1, {pair.ma.sge(0, 8)}, pair.mb.addr, pair.mb.rkey, send_flag::kInline).error(),
             Errc::kInvalidArgument);
   EXPECT_EQ(pair.qb.post_recv(1, std::vector<Sge>(5, pair.mb.sge(0, 8))).error(), Errc::kInvalidArgument);
@@ -168,7 +173,8 @@ TEST(Sizes, of_the_message_window_do_not_stop_small_messages) {
   options.faults.loss = 0.01;
   Pair pair(options);
   for (uint64_t i = 0; i < 5000; ++i) {
-    ASSERT_TRUE(pair.qa.write(i, {pair.ma.sge(0, 8)}, pair.mb.addr, pair.mb.rkey, i == 4999 ? send_flag::kSignaled : 0));
+    ASSERT_TRUE(pair.qa.write(i, {pair.ma.sge(0, 8)}, pair.mb.addr, pair.mb.rkey,
+                              i == 4999 ? send_flag::kSignaled : 0));
   }
   EXPECT_TRUE(completes(pair, pair.qa, 4999));
 }

@@ -35,8 +35,8 @@ uint64_t salt(uint64_t stream, uint64_t number) {
   return stream * 100003 + number;
 }
 
-// Every stream sends `messages` of `bytes`; the application reposts each receive as it completes. Checks order
-// within each stream and the contents.
+// Every stream sends `messages` of `bytes`; the application reposts each receive as it completes. Checks
+// order within each stream and the contents.
 void run_all(Pair& pair, Shared& shared, uint32_t entries, uint64_t messages, uint32_t bytes) {
   const Mr receive = pair.b.make_mr(size_t{entries} * bytes);
   const Mr source = pair.a.make_mr(shared.links.size() * messages * bytes);
@@ -59,8 +59,7 @@ void run_all(Pair& pair, Shared& shared, uint32_t entries, uint64_t messages, ui
     ASSERT_EQ(wc->status, WcStatus::kSuccess);
     const uint64_t s = stream_of.at(wc->qp_num);
     Pair::fill(expected, salt(s, next[wc->qp_num]++));
-    ASSERT_TRUE(
-        std::ranges::equal(expected, pair.b.memory().bytes(receive.addr + wc->wr_id * bytes, bytes)))
+    ASSERT_TRUE(std::ranges::equal(expected, pair.b.memory().bytes(receive.addr + wc->wr_id * bytes, bytes)))
         << "message " << next[wc->qp_num] - 1 << " of stream " << s;
     ASSERT_TRUE(pair.b.post_srq_recv(shared.srq, wc->wr_id,
                                      {receive.sge(static_cast<uint32_t>(wc->wr_id) * bytes, bytes)}));
@@ -107,7 +106,8 @@ TEST(SharedQueueOf, nothing_holds_senders_until_receives_are_posted) {
   for (const Link& link : shared.links) ASSERT_TRUE(link.a.send(1, {pair.ma.sge(0, 100)}));
   EXPECT_TRUE(is_quiet(pair, pair.b, shared.cq, seconds(2)));
   for (uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(pair.b.post_srq_recv(shared.srq, i, {pair.mb.sge(0, 100)}));
-  for (const Link& link : shared.links) EXPECT_TRUE(completes(pair, link.a, 1, WcStatus::kSuccess, millis(50)));
+  for (const Link& link : shared.links)
+    EXPECT_TRUE(completes(pair, link.a, 1, WcStatus::kSuccess, millis(50)));
 }
 
 TEST(SharedQueueOf, an_idle_stream_gives_its_credits_to_the_busy_one) {
@@ -118,7 +118,8 @@ TEST(SharedQueueOf, an_idle_stream_gives_its_credits_to_the_busy_one) {
   ASSERT_TRUE(shared.links[0].a.send(100, {pair.ma.sge(0, 100)}));
   EXPECT_TRUE(completes(pair, shared.links[0].a, 100));
   for (uint64_t i = 0; i < 63; ++i) ASSERT_TRUE(shared.links[1].a.send(i, {pair.ma.sge(0, 100)}));
-  for (uint64_t i = 0; i < 63; ++i) EXPECT_TRUE(completes(pair, shared.links[1].a, i)) << "all entries are used";
+  for (uint64_t i = 0; i < 63; ++i)
+    EXPECT_TRUE(completes(pair, shared.links[1].a, i)) << "all entries are used";
 }
 
 TEST(SharedQueueOf, an_idle_stream_is_asked_again_if_the_question_for_its_credits_is_lost) {
@@ -128,8 +129,9 @@ TEST(SharedQueueOf, an_idle_stream_is_asked_again_if_the_question_for_its_credit
   ASSERT_TRUE(shared.links[0].a.send(100, {pair.ma.sge(0, 100)}));
   EXPECT_TRUE(completes(pair, shared.links[0].a, 100));
   uint32_t lost = 0;
-  pair.network().add_filter(
-      [&](const PacketView& p) { return p.ack() != nullptr && p.ack()->nreclaims != 0 && lost < 2 && ++lost != 0; });
+  pair.network().add_filter([&](const PacketView& p) {
+    return p.ack() != nullptr && p.ack()->nreclaims != 0 && lost < 2 && ++lost != 0;
+  });
   for (uint64_t i = 0; i < 63; ++i) ASSERT_TRUE(shared.links[1].a.send(i, {pair.ma.sge(0, 100)}));
   for (uint64_t i = 0; i < 63; ++i) EXPECT_TRUE(completes(pair, shared.links[1].a, i));
   EXPECT_EQ(lost, 2u);
@@ -141,7 +143,8 @@ TEST(SharedQueueOf, a_destroyed_stream_returns_what_it_held) {
   for (uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(pair.b.post_srq_recv(shared.srq, i, {pair.mb.sge(0, 100000)}));
   for (uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(shared.links[0].a.send(i, {pair.ma.sge(0, 100000)}));
   // The first packet of each message is lost: all four receives are bound and none completes.
-  pair.network().add_filter([](const PacketView& p) { return p.is(wire::DataOp::kSend) && p.data()->offset == 0; });
+  pair.network().add_filter(
+      [](const PacketView& p) { return p.is(wire::DataOp::kSend) && p.data()->offset == 0; });
   pair.run_for(millis(20));
   shared.links[0].b.destroy();
   pair.network().clear_filters();
