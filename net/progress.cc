@@ -115,28 +115,28 @@ HelperRound Endpoint::Impl::round(Time at, uint64_t sockets, bool look_at_links,
 bool Endpoint::Impl::receive(uint64_t sockets, uint32_t budget, bool& more) {
   bool found = false;
   // Begin at another socket each time, so that a busy one does not starve the others.
-  const auto turn = static_cast<int>(++rounds % 64);
-  for (uint64_t left = std::rotr(sockets, turn); left != 0; left &= left - 1) {
-    const auto index = static_cast<size_t>((std::countr_zero(left) + turn) % 64);
-    for (;;) {
-      if (budget == 0) {
-        more = true;
-        return found;
-      }
-      const auto received = receivers->receive(index);
-      if (!received) break;
-      --budget;
-      found = true;
-      // What arrived may have come after the round began, and the thread may have been away in between: a
-      // stale time would shorten round trips.
-      const Time at = now = clock_now();
-      if (received->overflow > 0) {
-        socket_overflows += received->overflow;
-        engine->on_receive_overflow(at, received->overflow);
-      }
-      if (!received->bytes.empty()) wire->receive(at, *received);
-      if (received->bytes.size() < kLargeBurst) break;
+  const auto turn = static_cast<int>(++rounds % receivers->count());
+  uint64_t left = std::rotr(sockets, turn);
+  for (int at_bit = 0; left != 0; at_bit = (at_bit + 1) % 64) {
+    if ((left >> at_bit & 1) == 0) continue;
+    if (budget == 0) {
+      more = true;
+      return found;
     }
+    const auto received = receivers->receive(static_cast<size_t>((at_bit + turn) % 64));
+    // A socket that gave little is empty by now; one that gave much has another turn after the others.
+    if (!received || received->bytes.size() < kLargeBurst) left &= ~(uint64_t{1} << at_bit);
+    if (!received) continue;
+    --budget;
+    found = true;
+    // What arrived may have come after the round began, and the thread may have been away in between: a
+    // stale time would shorten round trips.
+    const Time at = now = clock_now();
+    if (received->overflow > 0) {
+      socket_overflows += received->overflow;
+      engine->on_receive_overflow(at, received->overflow);
+    }
+    if (!received->bytes.empty()) wire->receive(at, *received);
   }
   return found;
 }

@@ -42,6 +42,8 @@ void Engine::Impl::accept_cpsn(Time now, Connection& c, uint64_t cpsn) {
   if (packet.state == TxPacket::State::kAccepted) return;
   if (packet.transmissions > 0) {
     Path& p = c.paths[packet.path];
+    // It was sent once, so this path carried it, even if the ACK with the path's own block was lost.
+    if (packet.transmissions == 1) note_alive(now, c, p);
     if (p.sent.contains(packet.pseq) && p.sent[packet.pseq].state == SentPacket::State::kFlying) {
       release(c, p, p.sent[packet.pseq], SentPacket::State::kAcked);
     }
@@ -147,7 +149,8 @@ uint32_t Engine::Impl::on_block(Time now, Connection& c, Path& p, const wire::Pa
       std::min<uint64_t>(wire::kVectorBits - 1, largest >= p.sent.begin() ? largest - p.sent.begin() : 0);
   if (p.sent.contains(largest)) {
     const SentPacket& top = p.sent[largest];
-    if (top.state == SentPacket::State::kFlying && bit_of(block, 0)) {
+    const bool told_delay = block.ack_delay != UINT16_MAX;  // capped: a repeated block, too old for a sample
+    if (top.state == SentPacket::State::kFlying && bit_of(block, 0) && told_delay) {
       const Nanos delay{std::min<int64_t>(int64_t{block.ack_delay} * 64, (now - top.sent).count())};
       p.rtt.sample(now - top.sent - delay);
       c.rtt.sample(now - top.sent - delay);
@@ -195,9 +198,7 @@ uint32_t Engine::Impl::on_block(Time now, Connection& c, Path& p, const wire::Pa
     }
   }
   if (newly == 0) return 0;
-  p.silent_expiries = 0;
-  p.sent_since_ack = 0;
-  if (p.state == PathState::kSuspect) set_path_state(now, c, p, PathState::kActive);
+  note_alive(now, c, p);
   cc_on_acked(c, p, newly);
   if (p.any_acked && p.highest_acked >= p.cc.round_end) cc_round_end(now, p);
   return newly;
@@ -259,16 +260,16 @@ bool Engine::Impl::detect_overdue(Time now, Connection& c, Path& p) {
   const RttEstimator& rtt = p.rtt.valid ? p.rtt : c.rtt;
   const Nanos late = rtt.srtt * 5 / 4 + 2 * rtt.var + config.reo_min;
   const Nanos later = std::max(rtt.srtt / 4, config.reo_min);
-  bool any = false;
+  uint32_t overdue = 0;
   for (uint64_t pseq = std::max(p.scan, p.sent.begin()); pseq != p.sent.end(); ++pseq) {
     const SentPacket& s = p.sent[pseq];
     if (s.state != SentPacket::State::kFlying) continue;
     if (s.sent + late > now || c.last_sent_acked <= s.sent + later) break;
     lose(now, c, p, pseq);
-    any = true;
+    ++overdue;
   }
-  if (any) on_silent_expiry(now, c, p);
-  return any;
+  if (overdue != 0) on_silent_expiry(now, c, p, overdue);
+  return overdue != 0;
 }
 
 // Judged transmissions leave the ring. Lost ones stay within reach of the vector, so that a late

@@ -277,7 +277,8 @@ struct Engine::Impl {
   void recover_path(Time now, Connection& c, Path& p);
   void drain_path(Time now, Connection& c, Path& p);
   void share_retransmissions(Connection& c, Path& p);
-  void on_silent_expiry(Time now, Connection& c, Path& p);
+  void note_alive(Time now, Connection& c, Path& p);
+  void on_silent_expiry(Time now, Connection& c, Path& p, uint32_t overdue);
   bool build_probe(Time now, Connection& c, Path& p, TxBurst& out);
   void on_probe(Time now, Connection& c, const wire::Common& header, const wire::Probe& probe);
   void on_probe_ack(Time now, Connection& c, const wire::ProbeAck& ack);

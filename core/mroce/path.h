@@ -75,6 +75,8 @@ struct Path {
   bool any_acked = false;
   uint64_t other_pseq = 0;  // numbering of packets other than DATA
   uint32_t inflight = 0;    // packets
+  uint64_t spread_bytes =
+      0;  // sent here, for taking turns; a path that joins starts where the least used one is
   uint64_t inflight_bytes = 0;
   Ring<uint64_t> rtx;  // CPSNs that were lost here and go out here again
   RttEstimator rtt;
@@ -83,8 +85,8 @@ struct Path {
   uint32_t clean_rounds = 0;
   uint32_t rx_count = 0, ce_count = 0;  // the receiver's counters, as last reported
 
-  uint32_t silent_expiries = 0;  // RACK expiries since this path last had an acknowledgement
-  uint32_t sent_since_ack = 0;
+  uint32_t silent_expiries = 0;    // RACK expiries since this path last had an acknowledgement
+  uint32_t overdue_since_ack = 0;  // packets that RACK gave up since then
   Time probe_at = kNever;
   Nanos probe_interval{0};
   uint64_t probe_token = 0;

