@@ -128,8 +128,8 @@ void Engine::Impl::lose_connection(Time now, Connection& c, WcStatus status, boo
     if (it != busy_streams.end() && --it->second == 0) busy_streams.erase(it);
   }
   by_id.erase(c.local_id);
-  if (const auto it = by_address.find(c.remote); it != by_address.end() && it->second == &c)
-    by_address.erase(it);
+  // Under every address that led to it: others than its own were added when connections were merged.
+  std::erase_if(by_address, [&](const auto& entry) { return entry.second == &c; });
   closed.push_back(c.index);
 }
 

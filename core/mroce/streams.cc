@@ -263,6 +263,7 @@ void Engine::Impl::on_stream_stop(Time now, QueuePair& qp, uint32_t msn, const S
   tx.next = std::max(tx.next, tx.sq.begin());
   if (!tx.sq.empty() && tx.sq.front().started) {
     const bool refused = body.reason == StopReason::kFailed && tx.sq.begin() == unfinished;
+    tx.sq.front().failed = true;  // the peer may have had all of it in custody: that does not make it done
     enter_error(now, qp, refused ? status_of(body.code) : WcStatus::kRetryExcErr);
     return;
   }
