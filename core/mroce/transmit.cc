@@ -21,6 +21,14 @@ namespace {
 constexpr uint32_t kQuantum = 65536;   // bytes of a stream's turn
 constexpr uint32_t kStageBelow = 257;  // payloads below this are copied, so that their CRC holds whatever the
                                        // application does to the memory meanwhile
+
+void send_through(TxBurst& out, const Path& p, Ecn ecn) {
+  out.port = p.port;
+  out.entropy = p.entropy;
+  out.to = p.to;
+  out.path = p.id;
+  out.ecn = ecn;
+}
 }  // namespace
 
 void Engine::Impl::want_tx(Connection& c) {
@@ -118,11 +126,7 @@ void Engine::Impl::single(TxBurst& out, Path& p, size_t bytes) {
   scratch_used = 0;
   slices.clear();
   add_scratch(bytes + wire::kTrailerBytes);
-  out.port = p.port;
-  out.entropy = p.entropy;
-  out.to = p.to;
-  out.path = p.id;
-  out.ecn = Ecn::kNotEct;
+  send_through(out, p, Ecn::kNotEct);
   out.segments = 1;
   out.segment_bytes = out.total_bytes = static_cast<uint32_t>(bytes + wire::kTrailerBytes);
 }
@@ -402,11 +406,7 @@ bool Engine::Impl::build_data_burst(Time now, Connection& c, TxBurst& out) {
   for (size_t i = 0; i < chosen.size(); ++i) {
     encode_packet(now, c, *p, chosen[i], ask && i + 1 == chosen.size());
   }
-  out.port = p->port;
-  out.entropy = p->entropy;
-  out.to = p->to;
-  out.path = p->id;
-  out.ecn = config.ecn ? Ecn::kEct0 : Ecn::kNotEct;
+  send_through(out, *p, config.ecn ? Ecn::kEct0 : Ecn::kNotEct);
   out.segments = static_cast<uint32_t>(chosen.size());
   out.segment_bytes = first;
   out.total_bytes = static_cast<uint32_t>(total);
@@ -637,11 +637,7 @@ bool Engine::Impl::tail_loss_probe(Time now, Connection& c, TxBurst& out) {
   if (best == nullptr) best = any_path(c);
   if (!prepare_packet(now, c, cpsn)) return false;
   encode_packet(now, c, *best, cpsn, true);
-  out.port = best->port;
-  out.entropy = best->entropy;
-  out.to = best->to;
-  out.path = best->id;
-  out.ecn = config.ecn ? Ecn::kEct0 : Ecn::kNotEct;
+  send_through(out, *best, config.ecn ? Ecn::kEct0 : Ecn::kNotEct);
   out.segments = 1;
   out.segment_bytes = out.total_bytes = wire_bytes(c, c.tx[cpsn]);
   return true;
