@@ -9,6 +9,7 @@
 
 #include "core/mroce/engine_impl.h"
 #include "core/rdma/rnr_timer.h"
+#include "core/rdma/sge_pieces.h"
 
 namespace mroce {
 
@@ -275,20 +276,13 @@ void Engine::Impl::finish_rewind(Time now, QueuePair& qp) {
 }
 
 bool Engine::Impl::scatter(std::span<const Sge> sges, PdHandle pd, uint64_t offset, wire::In payload) {
-  for (const Sge& sge : sges) {
-    if (payload.empty()) break;
-    if (offset >= sge.length) {
-      offset -= sge.length;
-      continue;
-    }
-    const size_t part = std::min<size_t>(payload.size(), sge.length - offset);
-    const auto addr = mrs.translate(sge.lkey, pd, sge.addr + offset, part, access::kLocalWrite);
-    if (!addr) return false;
-    memory.place(*addr, payload.first(part));
-    payload = payload.subspan(part);
-    offset = 0;
-  }
-  return payload.empty();
+  return for_each_piece(sges, offset, payload.size(), [&](uint64_t addr, uint32_t length, uint32_t lkey) {
+    const auto host = mrs.translate(lkey, pd, addr, length, access::kLocalWrite);
+    if (!host) return false;
+    memory.place(*host, payload.first(length));
+    payload = payload.subspan(length);
+    return true;
+  });
 }
 
 // Responses are always accepted: one that nobody waits for any more is just dropped.

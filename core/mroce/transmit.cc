@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "core/mroce/engine_impl.h"
+#include "core/rdma/sge_pieces.h"
 
 namespace mroce {
 
@@ -460,20 +461,10 @@ bool Engine::Impl::prepare_packet(Time now, Connection& c, uint64_t cpsn) {
 
 bool Engine::Impl::readable(QueuePair& qp, const TxPacket& packet) {
   const SendWqe& wqe = qp.tx.sq[packet.owner];
-  uint64_t offset = packet.offset;
-  uint32_t left = packet.length;
-  for (const Sge& sge : qp.sges_of(packet.owner).first(wqe.nsges)) {
-    if (left == 0) break;
-    if (offset >= sge.length) {
-      offset -= sge.length;
-      continue;
-    }
-    const uint32_t part = static_cast<uint32_t>(std::min<uint64_t>(left, sge.length - offset));
-    if (!mrs.translate(sge.lkey, qp.pd, sge.addr + offset, part, 0)) return false;
-    left -= part;
-    offset = 0;
-  }
-  return left == 0;
+  return for_each_piece(qp.sges_of(packet.owner).first(wqe.nsges), packet.offset, packet.length,
+                        [&](uint64_t addr, uint32_t length, uint32_t lkey) {
+                          return mrs.translate(lkey, qp.pd, addr, length, 0).has_value();
+                        });
 }
 
 void Engine::Impl::fill_request(const TxPacket& packet, QueuePair& qp, Common& h, wire::Data& d) {
@@ -511,20 +502,12 @@ uint32_t Engine::Impl::gather_request(const TxPacket& packet, QueuePair& qp, boo
   const SendWqe& wqe = qp.tx.sq[packet.owner];
   if (wqe.is_inline)
     return add_payload(qp.inline_of(packet.owner) + packet.offset, packet.length, stage, crc);
-  uint64_t offset = packet.offset;
-  uint32_t left = packet.length;
-  for (const Sge& sge : qp.sges_of(packet.owner).first(wqe.nsges)) {
-    if (left == 0) break;
-    if (offset >= sge.length) {
-      offset -= sge.length;
-      continue;
-    }
-    const uint32_t part = static_cast<uint32_t>(std::min<uint64_t>(left, sge.length - offset));
-    const auto addr = mrs.translate(sge.lkey, qp.pd, sge.addr + offset, part, 0);
-    crc = add_payload(memory.fetch(*addr, part), part, stage, crc);
-    left -= part;
-    offset = 0;
-  }
+  for_each_piece(qp.sges_of(packet.owner).first(wqe.nsges), packet.offset, packet.length,
+                 [&](uint64_t addr, uint32_t length, uint32_t lkey) {
+                   const auto host = mrs.translate(lkey, qp.pd, addr, length, 0);
+                   crc = add_payload(memory.fetch(*host, length), length, stage, crc);
+                   return true;
+                 });
   return crc;
 }
 
