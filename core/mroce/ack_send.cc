@@ -1,8 +1,8 @@
 // Acknowledging: what an ACK says, and how full this host is.
 //
-// An ACK carries the connection's CACK and limit, up to four path blocks (paths with news first come, first
-// served), NAKs, credits and port status. It may leave by any healthy path. Nothing in it depends on the
-// order of streams.
+// An ACK carries the connection's CACK and limit, up to four path blocks (those with news
+// first; then those whose news went out lately, because that ACK may be lost), NAKs, credits and port status.
+// It may leave by any healthy path. Nothing in it depends on the order of streams.
 #include <algorithm>
 
 #include "core/mroce/engine_impl.h"
@@ -34,6 +34,8 @@ uint8_t Engine::Impl::current_penalty(Time now) {
 }
 
 namespace {
+constexpr uint8_t kRepeats = 2;  // of a block in later ACKs: the ACK with the news may be lost
+
 void add_block(Time now, RxPath& path, uint8_t id, wire::Ack& ack) {
   wire::PathBlock& block = ack.blocks[ack.nblocks++];
   block.path = id;
@@ -43,7 +45,13 @@ void add_block(Time now, RxPath& path, uint8_t id, wire::Ack& ack) {
   block.ce_count = path.ce_count;
   block.ts_echo = path.ts_echo;
   block.ack_delay = static_cast<uint16_t>(std::clamp<int64_t>((now - path.arrived).count() / 64, 0, 65535));
+  path.repeats = path.news ? kRepeats : static_cast<uint8_t>(path.repeats - 1);
   path.news = false;
+}
+
+bool has_block(const wire::Ack& ack, size_t path) {
+  return std::any_of(ack.blocks.begin(), ack.blocks.begin() + ack.nblocks,
+                     [path](const wire::PathBlock& block) { return block.path == path; });
 }
 }  // namespace
 
@@ -51,6 +59,11 @@ bool Engine::Impl::build_ack(Time now, Connection& c, TxBurst& out) {
   wire::Ack ack;
   for (size_t i = 0; i < c.rx_paths.size() && ack.nblocks < wire::kMaxPathBlocks; ++i) {
     if (c.rx_paths[i].seen && c.rx_paths[i].news) add_block(now, c.rx_paths[i], static_cast<uint8_t>(i), ack);
+  }
+  for (size_t i = 0; i < c.rx_paths.size() && ack.nblocks < wire::kMaxPathBlocks; ++i) {
+    if (!c.rx_paths[i].news && c.rx_paths[i].repeats > 0 && !has_block(ack, i)) {
+      add_block(now, c.rx_paths[i], static_cast<uint8_t>(i), ack);
+    }
   }
   const bool more =
       std::any_of(c.rx_paths.begin(), c.rx_paths.end(), [](const RxPath& p) { return p.seen && p.news; });
