@@ -41,6 +41,7 @@ struct Endpoint::Impl final : WireUser, HelperWork {
   HelperRound helper_round(const WakeReason& reason) override;
 
   bool receive(uint64_t sockets, uint32_t budget, bool& more);
+  void note_heard(size_t socket);
   bool transmit(Time now, uint32_t budget);  // true: stopped at the budget
   void deliver_events();
   void publish_deadline(Time now, bool more);
@@ -75,7 +76,10 @@ struct Endpoint::Impl final : WireUser, HelperWork {
   Time now{};        // of the present round
   Time last_look{};  // of an application's thread at the sockets
   uint64_t rounds = 0;
-  bool unsent = false;  // the engine may have more to send
+  size_t heard_last = 0;        // socket of the last datagram
+  uint64_t heard_in_a_row = 0;  // receives from it without another between
+  uint32_t rounds_unseen = 0;   // of application threads without a look at all sockets
+  bool unsent = false;          // the engine may have more to send
   uint64_t socket_overflows = 0;
 
   std::atomic<int64_t> last_call_ns{0};  // or a time far ahead while a call goes on

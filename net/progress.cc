@@ -14,6 +14,8 @@ namespace {
 constexpr size_t kLargeBurst = 16 * 1024;  // behind a burst like this there is often another
 constexpr Nanos kLookAtLeastEvery = micros(20);
 constexpr uint32_t kCommandBursts = 32;
+constexpr uint64_t kHabit = 16;             // receives from one socket in a row
+constexpr uint32_t kLookAtAllEvery = 8;     // rounds
 constexpr int64_t kInside = INT64_MAX / 2;  // of last_call_ns: a call goes on, which is as fresh as it gets
 constexpr RoundBudget kPollBudget{.receives = 4, .bursts = 32};
 constexpr RoundBudget kHelperBudget{.receives = 4, .bursts = 8};
@@ -79,8 +81,18 @@ void Endpoint::Impl::after_command(Time at) {
 
 HelperRound Endpoint::Impl::polling_round(Time at) {
   last_look = at;
+  // Where one socket has all the traffic, receiving from it at once saves the look at all of them.
+  if (heard_in_a_row >= kHabit && ++rounds_unseen < kLookAtAllEvery) {
+    return round(at, uint64_t{1} << heard_last, false, kPollBudget);
+  }
+  rounds_unseen = 0;
   const WakeReason ready = helper.look();
   return round(at, ready.sockets, ready.links, kPollBudget);
+}
+
+void Endpoint::Impl::note_heard(size_t socket) {
+  heard_in_a_row = socket == heard_last ? heard_in_a_row + 1 : 1;
+  heard_last = socket;
 }
 
 HelperRound Endpoint::Impl::helper_round(const WakeReason& reason) {
@@ -123,10 +135,12 @@ bool Endpoint::Impl::receive(uint64_t sockets, uint32_t budget, bool& more) {
       more = true;
       return found;
     }
-    const auto received = receivers->receive(static_cast<size_t>((at_bit + turn) % 64));
+    const auto socket = static_cast<size_t>((at_bit + turn) % 64);
+    const auto received = receivers->receive(socket);
     // A socket that gave little is empty by now; one that gave much has another turn after the others.
     if (!received || received->bytes.size() < kLargeBurst) left &= ~(uint64_t{1} << at_bit);
     if (!received) continue;
+    note_heard(socket);
     --budget;
     found = true;
     // What arrived may have come after the round began, and the thread may have been away in between: a

@@ -16,9 +16,13 @@ namespace {
 
 constexpr size_t kMaxVectors = 1024;          // UIO_MAXIOV
 constexpr int kSendBuffer = 4 * 1024 * 1024;  // several windows, so that a burst is rarely refused
-constexpr int kReceiveBuffer = 1;             // the kernel's minimum: nothing is expected here
+constexpr int kIcmpTries = 4;
+constexpr int kReceiveBuffer = 1;  // the kernel's minimum: nothing is expected here
 
-// One sendmsg. `segment_bytes` 0 sends one datagram. Returns 0 or errno.
+constexpr uint32_t kHabit = 16;  // bursts of another codepoint in a row that change the socket's
+
+// One sendmsg. `to` without a length means the peer that the socket is connected to; `segment_bytes` 0 sends
+// one datagram. Returns 0 or errno.
 int send_slices(int fd, const SocketAddress& to, std::span<const Slice> slices, uint16_t segment_bytes,
                 int traffic_class, bool v4) {
   std::array<iovec, kMaxVectors> vectors;
@@ -27,8 +31,10 @@ int send_slices(int fd, const SocketAddress& to, std::span<const Slice> slices, 
     vectors[i] = {const_cast<std::byte*>(slices[i].data), slices[i].length};
   }
   msghdr message{};
-  message.msg_name = const_cast<sockaddr*>(to.get());
-  message.msg_namelen = to.length;
+  if (to.length != 0) {
+    message.msg_name = const_cast<sockaddr*>(to.get());
+    message.msg_namelen = to.length;
+  }
   message.msg_iov = vectors.data();
   message.msg_iovlen = slices.size();
 
@@ -51,8 +57,11 @@ int send_slices(int fd, const SocketAddress& to, std::span<const Slice> slices, 
     message.msg_control = control.data();
     message.msg_controllen = used;
   }
-  while (sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
-    if (errno != EINTR) return errno;
+  // A connected socket reports at the next call what ICMP said about an earlier datagram (connection refused,
+  // no route to host): anybody can forge that, and the peer's silence says it better.
+  for (int tries = 0; sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0; ++tries) {
+    const bool icmp = errno == ECONNREFUSED || errno == EHOSTUNREACH || errno == ENOPROTOOPT;
+    if (errno != EINTR && !(icmp && tries < kIcmpTries)) return errno;
   }
   return 0;
 }
@@ -96,7 +105,8 @@ SendSockets::Socket* SendSockets::open_socket(uint32_t key, const LocalAddress& 
     by_use_.pop_back();
     ++counters_.sockets_closed;
   }
-  by_use_.push_front(Socket{key, std::move(fd), udp_address(bound).port, 0, true});
+  by_use_.push_front(
+      Socket{.key = key, .fd = std::move(fd), .source_port = udp_address(bound).port, .peer = {}});
   by_key_[key] = by_use_.begin();
   ++counters_.sockets_opened;
   return &by_use_.front();
@@ -122,6 +132,15 @@ int SendSockets::descriptor(uint32_t port, uint16_t entropy) {
   return socket != nullptr ? socket->fd.get() : -1;
 }
 
+// Empty for the peer of the socket, which is the first that anything is sent to; others are named each time.
+SocketAddress SendSockets::destination(Socket& socket, const TxBurst& burst) const {
+  if (socket.peer == burst.to) return {};
+  SocketAddress to = socket_address(burst.to, addresses_[burst.port].ifindex);
+  if (socket.peer || connect(socket.fd.get(), to.get(), to.length) != 0) return to;
+  socket.peer = burst.to;
+  return {};
+}
+
 SendResult SendSockets::send(const TxBurst& burst) {
   MROCE_ASSERT(burst.segments >= 1 && burst.segments <= kMaxSegments && burst.total_bytes <= kMaxBurstBytes);
   Socket* socket = socket_for(burst.port, burst.entropy);
@@ -129,7 +148,7 @@ SendResult SendSockets::send(const TxBurst& burst) {
     ++counters_.errors;
     return {SendOutcome::kError, 0, socket == nullptr ? errno : EAFNOSUPPORT};
   }
-  const SocketAddress to = socket_address(burst.to, addresses_[burst.port].ifindex);
+  const SocketAddress to = destination(*socket, burst);
   SendResult result;
   if (burst.segments == 1 || socket->gso) {
     result = send_whole(*socket, burst, to);
@@ -144,9 +163,10 @@ SendResult SendSockets::send(const TxBurst& burst) {
 SendResult SendSockets::send_whole(Socket& socket, const TxBurst& burst, const SocketAddress& to) {
   const bool v4 = burst.to.ip.is_v4_mapped();
   const auto traffic_class = static_cast<uint8_t>(burst.ecn);
-  if (traffic_class != socket.traffic_class && burst.ecn != Ecn::kCe) {
-    // Nearly all bursts of a socket have one codepoint, so that setting it once is cheaper than sending it
-    // along.
+  socket.others_in_a_row = traffic_class != socket.traffic_class ? socket.others_in_a_row + 1 : 0;
+  if (socket.others_in_a_row >= kHabit && burst.ecn != Ecn::kCe) {
+    // Setting it once is cheaper than sending it along each time, but makes the kernel look for the route
+    // again: not for the acknowledgements between data.
     const bool set = v4 ? set_option(socket.fd.get(), IPPROTO_IP, IP_TOS, traffic_class)
                         : set_option(socket.fd.get(), IPPROTO_IPV6, IPV6_TCLASS, traffic_class);
     if (set) socket.traffic_class = traffic_class;

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <list>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -62,12 +63,15 @@ class SendSockets {
     uint32_t key = 0;  // port << 16 | entropy
     FileDescriptor fd;
     uint16_t source_port = 0;
-    uint8_t traffic_class = 0;  // what the socket option says
+    std::optional<UdpAddress> peer;  // connected to it: the kernel need not look for the route each time
+    uint8_t traffic_class = 0;       // what the socket option says
+    uint32_t others_in_a_row = 0;    // bursts with another one
     bool gso = true;
   };
 
   Socket* socket_for(uint32_t port, uint16_t entropy);
   Socket* open_socket(uint32_t key, const LocalAddress& local);
+  SocketAddress destination(Socket& socket, const TxBurst& burst) const;
   SendResult send_whole(Socket& socket, const TxBurst& burst, const SocketAddress& to);
   SendResult send_one_by_one(Socket& socket, const TxBurst& burst, const SocketAddress& to);
 

@@ -144,6 +144,34 @@ TEST_P(RoundTrip, equal_entropy_is_an_equal_source_port_and_the_pool_is_bounded)
   EXPECT_TRUE(wait_for(*receivers_).has_value());
 }
 
+TEST_P(RoundTrip, a_socket_serves_further_peers_beside_its_first_one) {
+  SendSockets senders(loopback(GetParam()));
+  auto other = ReceiveSockets::open(loopback(GetParam()), kBasePort, 1 << 20);
+  ASSERT_TRUE(other.has_value()) << other.error();
+  const UdpAddress first = to_;
+  const UdpAddress second{to_.ip, static_cast<uint16_t>(kBasePort + other->slot())};
+  for (int turn = 0; turn < 20; ++turn) {  // each with acknowledgements that are not ECN-capable between
+    TxBurst sent = burst(2, 500, 100);
+    sent.to = turn % 2 == 0 ? first : second;
+    sent.ecn = turn % 3 == 0 ? Ecn::kEct0 : Ecn::kNotEct;
+    ASSERT_EQ(senders.send(sent).outcome, SendOutcome::kSent);
+    const auto received = wait_for(turn % 2 == 0 ? *receivers_ : *other);
+    ASSERT_TRUE(received.has_value()) << turn;
+    EXPECT_EQ(received->meta.ecn, sent.ecn);
+    EXPECT_EQ(received->bytes.size(), 600u);
+  }
+}
+
+TEST_P(RoundTrip, what_icmp_says_of_a_closed_port_costs_no_later_datagram) {
+  SendSockets senders(loopback(GetParam()));
+  const UdpAddress alive = to_;
+  to_.port = static_cast<uint16_t>(kBasePort + 255);  // nobody listens
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(senders.send(burst(1, 100, 100)).outcome, SendOutcome::kSent);
+  to_ = alive;
+  EXPECT_EQ(senders.send(burst(1, 100, 100)).outcome, SendOutcome::kSent);
+  EXPECT_TRUE(wait_for(*receivers_).has_value());
+}
+
 TEST_P(RoundTrip, overflow_of_the_receive_buffer_is_reported_in_datagrams) {
   SendSockets senders(loopback(GetParam()));
   set_option(receivers_->fd(0), SOL_SOCKET, SO_RCVBUF, 4096);
