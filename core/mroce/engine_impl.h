@@ -7,7 +7,9 @@
 //   streams.cc        STREAM_OPEN … CREDIT_RETURN: life cycle of a stream, credits
 //   requester.cc      cutting work requests into packets, responses, completions
 //   responder.cc      placing what arrives, order, tail hold, READ and atomics
-//   transmit.cc       choosing a path, building a burst
+//   transmit.cc       what to send next; everything that is not data
+//   burst.cc          choosing a path and the packets of a burst
+//   packet.cc         the bytes of a packet
 //   receive.cc        datagrams in, numbering, duplicates
 //   ack_send.cc       when and what to acknowledge
 //   ack_receive.cc    loss recovery: gap rule, RACK, PTO
@@ -226,6 +228,7 @@ struct Engine::Impl {
   void note_sent(Time now, Connection& c, Path& p, uint64_t cpsn, uint32_t bytes);
   bool build_control(Time now, Connection& c, TxBurst& out);
   bool tail_loss_probe(Time now, Connection& c, TxBurst& out);
+  static void send_through(TxBurst& out, const Path& p, Ecn ecn);
   void single(TxBurst& out, Path& p, size_t bytes);
   wire::Common common(Time now, const Connection& c, Path& p, wire::Type type) const;
   std::byte* scratch_space(size_t bytes);
