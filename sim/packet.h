@@ -1,0 +1,89 @@
+// Packet: what is on a link or in a queue. Payload is virtual: it has a length and no bytes; headers are
+// real.
+//
+// Two cache lines. The first is the fabric's, the second holds the transport's header. Longer headers (an ACK
+// with several path blocks, an INIT) come from a second size class of the pool, in one piece with the packet.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/mroce/burst.h"
+#include "sim/time.h"
+
+namespace mroce::sim {
+
+enum class PacketKind : uint8_t {
+  kData,
+  kAck,
+  kNack,
+  kCnp,
+  kControl,
+  kPause
+};  // for priorities and statistics
+
+inline constexpr uint32_t kNoFlow = UINT32_MAX;
+
+struct alignas(64) Packet {
+  Packet* next = nullptr;  // in the queue or free list that holds it
+  SimTime at = 0;          // see Link: end of its transmission, or arrival
+  uint32_t source = 0;     // hosts
+  uint32_t destination = 0;
+  uint32_t bytes = 0;         // that it takes on a link and in a buffer, all headers included
+  uint32_t payload = 0;       // virtual bytes behind the header
+  uint32_t hash = 0;          // of the 5-tuple; ECMP mixes it with a seed of the switch
+  uint32_t flow = kNoFlow;    // for traces; no decision in the fabric depends on it
+  uint16_t header_bytes = 0;  // of header(), in use
+  uint16_t header_room = 0;   // allocated; kInlineHeader or kLargeHeader
+  uint16_t ingress = 0;       // of the switch that holds it: port that it came in by
+  uint8_t priority = 0;       // 0 to 7
+  uint8_t plane = 0;
+  uint8_t hops = 0;  // switches passed
+  PacketKind kind = PacketKind::kData;
+  Ecn ecn = Ecn::kNotEct;
+  uint8_t fabric = 0;  // scratch of the fabric
+
+  static constexpr size_t kInlineHeader = 64;
+  static constexpr size_t kLargeHeader = 1472;  // INIT is 1200
+
+  std::byte* header() { return reinterpret_cast<std::byte*>(this + 1); }
+  std::span<const std::byte> header() const {
+    return {reinterpret_cast<const std::byte*>(this + 1), header_bytes};
+  }
+};
+static_assert(sizeof(Packet) == 64);
+
+// Allocation is a pop, release a push. Memory goes back to the system when the pool ends; a packet may be
+// released into another pool than it came from (it crossed to another thread), so pools of one run end
+// together.
+class PacketPool {
+ public:
+  PacketPool() = default;
+  ~PacketPool();
+  PacketPool(const PacketPool&) = delete;
+  PacketPool& operator=(const PacketPool&) = delete;
+
+  // A packet with all fields at their defaults and room for `header_bytes`, which is set.
+  Packet* allocate(size_t header_bytes);
+  void release(Packet* packet);
+  uint64_t in_use() const { return allocated_ - released_; }  // may wrap where packets cross; sums are right
+  uint64_t memory_bytes() const { return memory_bytes_; }
+
+ private:
+  struct SizeClass {
+    Packet* free = nullptr;
+    std::byte* chunk = nullptr;
+    size_t left = 0;
+  };
+  Packet* take(SizeClass& size_class, size_t room);
+
+  SizeClass small_;
+  SizeClass large_;
+  void* chunks_ = nullptr;  // list through the first word of each
+  uint64_t allocated_ = 0;
+  uint64_t released_ = 0;
+  uint64_t memory_bytes_ = 0;
+};
+
+}  // namespace mroce::sim

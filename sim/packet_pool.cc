@@ -1,0 +1,62 @@
+#include <cstdlib>
+#include <new>
+
+#include "core/base/assert.h"
+#include "sim/packet.h"
+
+namespace mroce::sim {
+namespace {
+
+constexpr size_t kChunkBytes = 1 << 20;
+
+}  // namespace
+
+PacketPool::~PacketPool() {
+  while (chunks_ != nullptr) {
+    void* const next = *static_cast<void**>(chunks_);
+    std::free(chunks_);
+    chunks_ = next;
+  }
+}
+
+Packet* PacketPool::take(SizeClass& size_class, size_t room) {
+  if (size_class.free != nullptr) {
+    Packet* const packet = size_class.free;
+    size_class.free = packet->next;
+    return packet;
+  }
+  const size_t bytes = sizeof(Packet) + room;
+  if (size_class.left < bytes) {
+    void* const chunk = std::aligned_alloc(alignof(Packet), kChunkBytes);
+    if (chunk == nullptr) throw std::bad_alloc();
+    *static_cast<void**>(chunk) = chunks_;
+    chunks_ = chunk;
+    memory_bytes_ += kChunkBytes;
+    size_class.chunk = static_cast<std::byte*>(chunk) + sizeof(Packet);
+    size_class.left = kChunkBytes - sizeof(Packet);
+  }
+  std::byte* const at = size_class.chunk;
+  size_class.chunk += bytes;
+  size_class.left -= bytes;
+  return reinterpret_cast<Packet*>(at);
+}
+
+Packet* PacketPool::allocate(size_t header_bytes) {
+  MROCE_ASSERT(header_bytes <= Packet::kLargeHeader);
+  const bool small = header_bytes <= Packet::kInlineHeader;
+  const size_t room = small ? Packet::kInlineHeader : Packet::kLargeHeader;
+  Packet* const packet = new (take(small ? small_ : large_, room)) Packet;
+  packet->header_bytes = static_cast<uint16_t>(header_bytes);
+  packet->header_room = static_cast<uint16_t>(room);
+  ++allocated_;
+  return packet;
+}
+
+void PacketPool::release(Packet* packet) {
+  SizeClass& size_class = packet->header_room == Packet::kInlineHeader ? small_ : large_;
+  packet->next = size_class.free;
+  size_class.free = packet;
+  ++released_;
+}
+
+}  // namespace mroce::sim
