@@ -30,8 +30,8 @@ constexpr SimTime sim_time(Time at) {
 
 // Time that `bytes` take on a link, rounded to the nearest picosecond.
 constexpr SimTime serialisation(uint64_t bytes, uint64_t rate_bps) {
-  // 8e12 ps·bit/byte/s; split so that 2^40 bytes at 1 Gbit/s do not overflow
-  const auto product = static_cast<unsigned __int128>(bytes) * 8'000'000'000'000ULL;
+  __extension__ using Wide = unsigned __int128;  // 2^40 bytes times 8e12 do not fit into 64 bits
+  const Wide product = static_cast<Wide>(bytes) * 8'000'000'000'000ULL;
   return static_cast<SimTime>((product + rate_bps / 2) / rate_bps);
 }
 
