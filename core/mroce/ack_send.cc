@@ -34,9 +34,7 @@ uint8_t Engine::Impl::current_penalty(Time now) {
 }
 
 namespace {
-constexpr uint8_t kRepeats = 2;  // of a block in later ACKs: the ACK with the news may be lost
-
-void add_block(Time now, RxPath& path, uint8_t id, wire::Ack& ack) {
+void add_block(Time now, RxPath& path, uint8_t id, uint8_t repeats, wire::Ack& ack) {
   wire::PathBlock& block = ack.blocks[ack.nblocks++];
   block.path = id;
   block.largest = static_cast<uint32_t>(path.largest);
@@ -45,7 +43,7 @@ void add_block(Time now, RxPath& path, uint8_t id, wire::Ack& ack) {
   block.ce_count = path.ce_count;
   block.ts_echo = path.ts_echo;
   block.ack_delay = static_cast<uint16_t>(std::clamp<int64_t>((now - path.arrived).count() / 64, 0, 65535));
-  path.repeats = path.news ? kRepeats : static_cast<uint8_t>(path.repeats - 1);
+  path.repeats = path.news ? repeats : static_cast<uint8_t>(path.repeats - 1);
   path.news = false;
 }
 
@@ -58,11 +56,12 @@ bool has_block(const wire::Ack& ack, size_t path) {
 bool Engine::Impl::build_ack(Time now, Connection& c, TxBurst& out) {
   wire::Ack ack;
   for (size_t i = 0; i < c.rx_paths.size() && ack.nblocks < wire::kMaxPathBlocks; ++i) {
-    if (c.rx_paths[i].seen && c.rx_paths[i].news) add_block(now, c.rx_paths[i], static_cast<uint8_t>(i), ack);
+    if (c.rx_paths[i].seen && c.rx_paths[i].news)
+      add_block(now, c.rx_paths[i], static_cast<uint8_t>(i), config.block_repeats, ack);
   }
   for (size_t i = 0; i < c.rx_paths.size() && ack.nblocks < wire::kMaxPathBlocks; ++i) {
     if (!c.rx_paths[i].news && c.rx_paths[i].repeats > 0 && !has_block(ack, i)) {
-      add_block(now, c.rx_paths[i], static_cast<uint8_t>(i), ack);
+      add_block(now, c.rx_paths[i], static_cast<uint8_t>(i), config.block_repeats, ack);
     }
   }
   const bool more =

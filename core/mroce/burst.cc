@@ -26,7 +26,8 @@ uint32_t Engine::Impl::path_room(const Connection& c, const Path& p) const {
 // Bytes of a burst: small enough that every path gets two of them into the window.
 uint32_t Engine::Impl::burst_limit(const Connection& c) const {
   const uint64_t share = c.window_bytes(config.window_bytes) / (2 * std::max<size_t>(1, c.paths.size()));
-  return static_cast<uint32_t>(std::clamp<uint64_t>(share, c.full_packet(), kMaxBurstBytes));
+  return static_cast<uint32_t>(
+      std::max<uint64_t>(c.full_packet(), std::min<uint64_t>(share, config.max_burst_bytes)));
 }
 
 Path* Engine::Impl::choose_path(Time, Connection& c) {

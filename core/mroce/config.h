@@ -9,6 +9,7 @@
 
 #include "core/base/address.h"
 #include "core/base/time.h"
+#include "core/mroce/burst.h"
 
 namespace mroce {
 
@@ -41,7 +42,9 @@ struct EngineConfig {
   uint32_t window_bytes = 1 << 20;          // cap of the connection window
   uint32_t receive_buffer_bytes = 1 << 20;  // of the receiving socket, as granted
   uint32_t initial_window = 32;             // packets a path
-  uint32_t ack_every = 16;                  // packets
+  uint32_t max_burst_bytes = kMaxBurstBytes;  // of data; at least one packet
+  uint32_t ack_every = 16;                    // packets
+  uint8_t block_repeats = 2;                  // further ACKs that repeat a path block where they have room
   Nanos ack_delay = micros(50);
   Nanos ack_request_delay =
       micros(2);  // grace after AR, so that the application's answer goes out before the ACK
@@ -55,6 +58,7 @@ struct EngineConfig {
   Nanos close_linger = seconds(1);
   Nanos drain_limit = millis(300);  // before CLOSE, for what is still unacknowledged
   bool ecn = true;                  // set ECT(0)
+  bool virtual_payload = false;     // see engine.h, "Virtual payload"
   bool tail_hold = true;            // visibility order for last-byte polling; see docs/spec
   SecurityMode security = SecurityMode::kCrc32c;
 

@@ -12,6 +12,11 @@
 //   3. poll_transmit() until it answers false, sending each burst;
 //   4. poll_event() until it answers false, waking whoever waits;
 //   5. sleep until a datagram, a command or next_deadline().
+// Virtual payload (EngineConfig::virtual_payload, for simulation): payload has a length and no bytes. A burst
+// has a slice without data in its place; what comes in is a span that is as long as the datagram but is only
+// read up to the payload; Memory is told of lengths with spans that must not be read, and fetch() is not
+// called; trailers are not computed and not checked. Everything else is as with bytes.
+//
 // Commands (post_send, post_recv, modify_qp, destroy_qp …) may make work for 3 and 4: run those afterwards.
 #pragma once
 

@@ -224,6 +224,7 @@ struct Engine::Impl {
   void fill_request(const TxPacket& packet, QueuePair& qp, wire::Common& h, wire::Data& d);
   void fill_response(const TxPacket& packet, QueuePair& qp, wire::Data& d);
   uint32_t gather_request(const TxPacket& packet, QueuePair& qp, bool stage, uint32_t crc);
+  uint32_t gather_response(const TxPacket& packet, QueuePair& qp, bool stage, uint32_t crc);
   uint32_t add_payload(const std::byte* data, uint32_t bytes, bool stage, uint32_t crc);
   void note_sent(Time now, Connection& c, Path& p, uint64_t cpsn, uint32_t bytes);
   bool build_control(Time now, Connection& c, TxBurst& out);

@@ -144,7 +144,7 @@ void Engine::Impl::send_init(Time now, Connection& c) {
     c.init_ack_due = false;
   }
   const Common header = common(now, c, p, c.initiator ? wire::Type::kInit : wire::Type::kInitAck);
-  add_scratch(wire::encode_init(header, init, size, {scratch_space(kMaxBurstBytes), kMaxBurstBytes}));
+  add_scratch(wire::encode_init(header, init, size, {scratch_space(size), size}));
 }
 
 void Engine::Impl::on_init(Time now, const RxMeta& meta, wire::In datagram) {

@@ -35,7 +35,10 @@ Engine::Impl::Impl(EngineConfig configuration, Memory& memory_interface)
       memory(memory_interface),
       rng(config.seed),
       mrs(rng.next(), config.max_mr) {
-  scratch.resize(kMaxBurstBytes + kMaxSegments * (wire::kMaxHeaderBytes + wire::kTrailerBytes));
+  const size_t segments = config.virtual_payload ? 1 + config.max_burst_bytes / 1024 : kMaxSegments;
+  const size_t bytes =
+      config.virtual_payload ? std::max<size_t>(4096, 2 * config.max_payload) : kMaxBurstBytes;
+  scratch.resize(bytes + segments * (wire::kMaxHeaderBytes + wire::kTrailerBytes));
   slices.reserve(kMaxSegments * 4);
   chosen.reserve(kMaxSegments);
   next_stream = static_cast<uint16_t>(16 + rng.below(1024));

@@ -122,6 +122,7 @@ void Engine::Impl::fill_response(const TxPacket& packet, QueuePair& qp, wire::Da
 // Adds the payload of a request behind its header; returns the CRC so far. Staged payloads land in scratch.
 uint32_t Engine::Impl::gather_request(const TxPacket& packet, QueuePair& qp, bool stage, uint32_t crc) {
   const SendWqe& wqe = qp.tx.sq[packet.owner];
+  if (config.virtual_payload) return add_payload(nullptr, packet.length, stage, crc);
   if (wqe.is_inline)
     return add_payload(qp.inline_of(packet.owner) + packet.offset, packet.length, stage, crc);
   for_each_piece(qp.sges_of(packet.owner).first(wqe.nsges), packet.offset, packet.length,
@@ -133,8 +134,20 @@ uint32_t Engine::Impl::gather_request(const TxPacket& packet, QueuePair& qp, boo
   return crc;
 }
 
+uint32_t Engine::Impl::gather_response(const TxPacket& packet, QueuePair& qp, bool stage, uint32_t crc) {
+  if (config.virtual_payload) return add_payload(nullptr, packet.length, stage, crc);
+  const Response& response = qp.rx.responses[packet.owner];
+  const auto addr =
+      mrs.translate(response.rkey, qp.pd, response.va + packet.offset, packet.length, access::kRemoteRead);
+  return add_payload(memory.fetch(*addr, packet.length), packet.length, stage, crc);
+}
+
 uint32_t Engine::Impl::add_payload(const std::byte* data, uint32_t bytes, bool stage, uint32_t crc) {
   if (bytes == 0) return crc;
+  if (config.virtual_payload) {
+    slices.push_back({nullptr, bytes});
+    return crc;
+  }
   if (stage) {
     std::memcpy(scratch_space(bytes), data, bytes);
     data = scratch_space(bytes);
@@ -180,14 +193,11 @@ void Engine::Impl::encode_packet(Time now, Connection& c, Path& p, uint64_t cpsn
   }
   const size_t header = wire::encode_data(h, d, start);
   add_scratch(header);
-  uint32_t crc = wire::crc_update(wire::kCrcStart, {start, header});
+  uint32_t crc = config.virtual_payload ? 0 : wire::crc_update(wire::kCrcStart, {start, header});
   if (packet.kind == TxPacket::Kind::kRequest) {
     crc = gather_request(packet, *qp, stage, crc);
   } else if (packet.kind == TxPacket::Kind::kResponse && packet.length != 0) {
-    const Response& response = qp->rx.responses[packet.owner];
-    const auto addr =
-        mrs.translate(response.rkey, qp->pd, response.va + packet.offset, packet.length, access::kRemoteRead);
-    crc = add_payload(memory.fetch(*addr, packet.length), packet.length, stage, crc);
+    crc = gather_response(packet, *qp, stage, crc);
   } else if (packet.kind == TxPacket::Kind::kControl) {
     std::byte* const body = scratch_space(wire::kStreamControlBytes);
     wire::encode_stream_control(c.control[packet.owner].body, body);

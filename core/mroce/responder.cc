@@ -157,8 +157,8 @@ Verdict Engine::Impl::place_write(QueuePair& qp, uint64_t msn, RxMessage& m, con
 
 bool Engine::Impl::hold_tail(QueuePair&, RxMessage& m, uint32_t offset, wire::In payload) {
   if (held_bytes + payload.size() > config.held_bytes) return false;
-  m.held.bytes = std::make_unique<std::byte[]>(payload.size());
-  std::memcpy(m.held.bytes.get(), payload.data(), payload.size());
+  m.held.bytes = std::make_unique<std::byte[]>(config.virtual_payload ? 1 : payload.size());
+  if (!config.virtual_payload) std::memcpy(m.held.bytes.get(), payload.data(), payload.size());
   m.held.offset = offset;
   m.held.length = static_cast<uint32_t>(payload.size());
   held_bytes += payload.size();

@@ -88,8 +88,9 @@ Common Engine::Impl::common(Time now, const Connection& c, Path& p, wire::Type t
 
 // Ends a datagram that was encoded at the start of scratch as the only one of a burst through `p`.
 void Engine::Impl::single(TxBurst& out, Path& p, size_t bytes) {
-  wire::write_trailer(wire::crc_finish(wire::crc_update(wire::kCrcStart, {scratch.data(), bytes})),
-                      scratch.data() + bytes);
+  const uint32_t crc =
+      config.virtual_payload ? 0 : wire::crc_update(wire::kCrcStart, {scratch.data(), bytes});
+  wire::write_trailer(wire::crc_finish(crc), scratch.data() + bytes);
   scratch_used = 0;
   slices.clear();
   add_scratch(bytes + wire::kTrailerBytes);
