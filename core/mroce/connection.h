@@ -151,6 +151,11 @@ struct Connection {
   bool close_ack_due = false;
   uint32_t close_reason = 0;
 
+  // The earliest probe or RACK deadline of the paths. Sending on a path cannot bring it forward; whatever
+  // else happens to a path says `paths_touched`, and it is worked out anew when it is next asked for.
+  Time paths_due = kNever;
+  bool paths_touched = true;
+
   bool in_tx_queue = false;
   Time queued = kNever;  // see TimerQueue
   ConnectionCounters counters;

@@ -208,7 +208,7 @@ struct Engine::Impl {
   bool build_limits_probe(Time now, Connection& c, TxBurst& out);
   bool build_data_burst(Time now, Connection& c, TxBurst& out);
   Path* choose_path(Time now, Connection& c);
-  uint32_t path_room(const Connection& c, const Path& p) const;
+  uint32_t path_room(const Path& p, double most) const;
   uint32_t burst_limit(const Connection& c) const;
   bool next_packet(Time now, Connection& c, Path& p, uint32_t max_bytes, uint64_t& cpsn);
   bool next_new(Time now, Connection& c, uint32_t max_bytes, uint64_t& cpsn);
@@ -292,7 +292,8 @@ struct Engine::Impl {
   uint16_t new_entropy() { return static_cast<uint16_t>(rng.below(kEntropies)); }
 
   // ---- timers.cc
-  Time deadline(const Connection& c) const;
+  Time deadline(Connection& c) const;
+  Time paths_due(Connection& c) const;
   Time deadline(const QueuePair& qp) const;
   void reschedule(Connection& c);
   void reschedule(QueuePair& qp);

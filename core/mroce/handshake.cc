@@ -311,6 +311,7 @@ void Engine::Impl::make_paths(Time, Connection& c, uint32_t count) {
   if (planes.size() > config.max_planes) planes.resize(config.max_planes);
   c.planes = static_cast<uint32_t>(planes.size());
   if (count > 1) count = std::min<uint32_t>(32, std::max<uint32_t>(count, c.planes));
+  c.paths_touched = true;
   while (c.paths.size() > count) c.paths.pop_back();
   while (c.paths.size() < count) {
     const size_t i = c.paths.size();
@@ -356,6 +357,7 @@ void Engine::Impl::heard_from(Time now, Connection& c) {
   c.oldest_unanswered = kNever;
   if (c.validated) return;
   c.validated = true;
+  c.paths_touched = true;
   if (!c.initiator && c.peer_endpoint != config.endpoint_id) by_address[c.remote] = &c;
   for (Path& p : c.paths) {
     if (p.state == PathState::kNew && p.link_up && p.peer_up) p.probe_at = now;
