@@ -162,6 +162,7 @@ struct Engine::Impl {
   bool next_response_bytes(QueuePair& qp, const Connection& c, wire::DataOp& op, uint32_t& payload) const;
   TxPacket cut_response(Connection& c, QueuePair& qp);
   static wire::DataOp op_for(Opcode opcode);
+  static WcStatus status_of(wire::NakCode code);
   void request_accepted(Time now, Connection& c, QueuePair& qp, uint64_t msn);
   void complete_requests(Time now, QueuePair& qp);
   void push_send_completion(QueuePair& qp, const SendWqe& wqe, WcStatus status);
