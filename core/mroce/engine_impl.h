@@ -116,6 +116,7 @@ struct Engine::Impl {
   void heard_from(Time now, Connection& c);
   void send_version(const RxMeta& meta, const wire::Common& header);
   void merge_into(Connection& loser, Connection& winner);
+  Connection* crossing(const Connection& c) const;
   void queue_reply(uint32_t port, const UdpAddress& to, std::vector<std::byte> bytes, size_t size);
   void reset_stale(const Connection& c, const wire::Init& init);
 

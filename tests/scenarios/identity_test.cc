@@ -162,5 +162,102 @@ TEST_P(MergedConnection, leaves_no_address_behind_when_it_ends) {
   EXPECT_EQ(open_connections(pair.b), 1u);
 }
 
+// A calls by plane 0 while B calls by plane 1.
+class Crossing : public testing::TestWithParam<uint64_t> {};
+INSTANTIATE_TEST_SUITE_P(seed, Crossing, testing::Range<uint64_t>(1, 31));
+
+TEST_P(Crossing, of_calls_by_different_addresses_ends_in_one_connection) {
+  const uint64_t seed = GetParam();
+  PairOptions options = two_planes();
+  options.seed = seed;
+  options.faults.loss = seed % 3 == 0 ? 0.1 : 0;
+  options.faults.jitter = seed % 2 == 0 ? micros(30) : Nanos{0};
+  Pair pair(options);
+  const Link other = add_link(pair, {}, by_plane(1));
+  Pair::fill(pair.bytes_a(0, 200000), seed);
+  Pair::fill(pair.bytes_b(300000, 200000), seed + 1);
+  ASSERT_TRUE(pair.qb.post_recv(5, {pair.mb.sge(600000, 100)}));
+  ASSERT_TRUE(other.a.post_recv(6, {pair.ma.sge(600000, 100)}));
+  ASSERT_TRUE(pair.qa.write(1, {pair.ma.sge(0, 200000)}, pair.mb.addr, pair.mb.rkey));
+  ASSERT_TRUE(pair.qa.send(2, {pair.ma.sge(0, 100)}));
+  if (seed % 5 == 0) pair.run_for(micros(static_cast<int64_t>(seed)));
+  ASSERT_TRUE(other.b.write(3, {pair.mb.sge(300000, 200000)}, pair.ma.addr + 300000, pair.ma.rkey));
+  ASSERT_TRUE(other.b.send(4, {pair.mb.sge(0, 100)}));
+  for (const uint64_t wr_id : {1, 2})
+    EXPECT_TRUE(completes(pair, pair.qa, wr_id, WcStatus::kSuccess, seconds(2)));
+  for (const uint64_t wr_id : {3, 4})
+    EXPECT_TRUE(completes(pair, other.b, wr_id, WcStatus::kSuccess, seconds(2)));
+  EXPECT_TRUE(receives(pair, pair.qb, 5));
+  EXPECT_TRUE(receives(pair, other.a, 6));
+  EXPECT_TRUE(same(pair, 0, 0, 200000));
+  EXPECT_TRUE(same(pair, 300000, 300000, 200000));
+  // Either way round, by either address, and for good.
+  ASSERT_TRUE(pair.qb.write(7, {pair.mb.sge(0, 1000)}, pair.ma.addr, pair.ma.rkey));
+  ASSERT_TRUE(other.a.write(8, {pair.ma.sge(0, 1000)}, pair.mb.addr, pair.mb.rkey));
+  EXPECT_TRUE(completes(pair, pair.qb, 7));
+  EXPECT_TRUE(completes(pair, other.a, 8));
+  for (uint32_t plane = 0; plane < 2; ++plane) {
+    const Link fresh = add_link(pair, {}, by_plane(plane));
+    ASSERT_TRUE(fresh.a.write(9, {pair.ma.sge(0, 1000)}, pair.mb.addr, pair.mb.rkey));
+    EXPECT_TRUE(completes(pair, fresh.a, 9));
+  }
+  pair.run_for(seconds(20));
+  for (const Endpoint* each : {&pair.a, &pair.b}) {
+    EXPECT_EQ(open_connections(*each), 1u);
+    EXPECT_EQ(each->look().connection_stats().size(), 1u) << "nor is there a dead one";
+    EXPECT_EQ(each->look().counters().connections_failed, 0u);
+  }
+}
+
+TEST(CrossingOf, calls_leaves_no_address_behind_when_the_connection_ends) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    PairOptions options = two_planes();
+    options.seed = seed;
+    Pair pair(options);
+    const Link other = add_link(pair, {}, by_plane(1));
+    ASSERT_TRUE(pair.qa.write(1, {pair.ma.sge(0, 100)}, pair.mb.addr, pair.mb.rkey));
+    ASSERT_TRUE(other.b.write(2, {pair.mb.sge(0, 100)}, pair.ma.addr, pair.ma.rkey));
+    ASSERT_TRUE(completes(pair, pair.qa, 1));
+    ASSERT_TRUE(completes(pair, other.b, 2));
+    pair.b.crash();
+    pair.run_for(seconds(20));
+    ASSERT_TRUE(pair.a.look().quiescent());
+    pair.b.restart();
+    const Mr fresh = pair.b.make_mr(1000);
+    for (const uint32_t plane : {1u, 0u}) {
+      const Link again = add_link(pair, {}, by_plane(plane));
+      ASSERT_TRUE(again.a.write(3, {pair.ma.sge(0, 1000)}, fresh.addr, fresh.rkey));
+      EXPECT_TRUE(completes(pair, again.a, 3, WcStatus::kSuccess, seconds(1))) << "plane " << plane;
+    }
+  }
+}
+
+// An endpoint id is no secret. Who bears A's id at another address gets nothing that is meant for A.
+TEST(BorrowedEndpointId, attracts_no_streams) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    PairOptions options;
+    options.seed = seed;
+    Pair pair(options);
+    Endpoint& thief = pair.add_endpoint(tweaked(
+        [id = pair.a.look().config().endpoint_id](EngineConfig& config) { config.endpoint_id = id; }));
+    const Mr mt = thief.make_mr(100);
+    const Qp own = thief.make_qp(), for_thief = pair.b.make_qp();
+    connect(own, for_thief);
+    uint64_t stolen = 0;
+    pair.network().on_sent([&](const PacketView& p) {
+      const auto control = p.stream_control();
+      const bool meant_for_a = control && control->src_qpn == pair.qb.number;
+      stolen += p.to == thief.index() && p.is(DataOp::kStreamOpen) && meant_for_a ? 1u : 0u;
+    });
+    ASSERT_TRUE(own.write(1, {mt.sge()}, pair.mb.addr, pair.mb.rkey));
+    ASSERT_TRUE(pair.qb.write(2, {pair.mb.sge(0, 100000)}, pair.ma.addr, pair.ma.rkey));
+    EXPECT_TRUE(completes(pair, pair.qb, 2, WcStatus::kSuccess, seconds(2)));
+    EXPECT_TRUE(same(pair, 0, 0, 100000));
+    EXPECT_EQ(stolen, 0u);
+  }
+}
+
 }  // namespace
 }  // namespace mroce::test
