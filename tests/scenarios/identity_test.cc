@@ -183,9 +183,9 @@ TEST_P(Crossing, of_calls_by_different_addresses_ends_in_one_connection) {
   if (seed % 5 == 0) pair.run_for(micros(static_cast<int64_t>(seed)));
   ASSERT_TRUE(other.b.write(3, {pair.mb.sge(300000, 200000)}, pair.ma.addr + 300000, pair.ma.rkey));
   ASSERT_TRUE(other.b.send(4, {pair.mb.sge(0, 100)}));
-  for (const uint64_t wr_id : {1, 2})
+  for (const uint64_t wr_id : {1u, 2u})
     EXPECT_TRUE(completes(pair, pair.qa, wr_id, WcStatus::kSuccess, seconds(2)));
-  for (const uint64_t wr_id : {3, 4})
+  for (const uint64_t wr_id : {3u, 4u})
     EXPECT_TRUE(completes(pair, other.b, wr_id, WcStatus::kSuccess, seconds(2)));
   EXPECT_TRUE(receives(pair, pair.qb, 5));
   EXPECT_TRUE(receives(pair, other.a, 6));
