@@ -95,6 +95,7 @@ struct Connection {
   bool init_ack_due = false;
   uint32_t init_ack_bytes = 0;  // size of the INIT that is answered
   uint32_t init_payload = 0;    // offered in our INIT
+  bool yields = false;          // INIT_SENT: the peer called us at the same time, and its connection wins
   Time started{};
 
   // Sending

@@ -116,6 +116,7 @@ struct Engine::Impl {
   void heard_from(Time now, Connection& c);
   void send_version(const RxMeta& meta, const wire::Common& header);
   void merge_into(Connection& loser, Connection& winner);
+  Connection* crossing(const Connection& c) const;
   void queue_reply(uint32_t port, const UdpAddress& to, std::vector<std::byte> bytes, size_t size);
   void reset_stale(const Connection& c, const wire::Init& init);
 
@@ -162,6 +163,7 @@ struct Engine::Impl {
   bool next_response_bytes(QueuePair& qp, const Connection& c, wire::DataOp& op, uint32_t& payload) const;
   TxPacket cut_response(Connection& c, QueuePair& qp);
   static wire::DataOp op_for(Opcode opcode);
+  static WcStatus status_of(wire::NakCode code);
   void request_accepted(Time now, Connection& c, QueuePair& qp, uint64_t msn);
   void complete_requests(Time now, QueuePair& qp);
   void push_send_completion(QueuePair& qp, const SendWqe& wqe, WcStatus status);
