@@ -80,6 +80,7 @@ TEST_F(Recovery, the_wait_doubles_with_each_expiry_up_to_its_bound) {
   c.last_heard = c.progressed = rig.now;
   rig.fly(c, p);
   p.rtt = RttEstimator{};
+  c.paths_touched = true;
   const Nanos base = millis(4) + engine.config.ack_delay;
   for (uint32_t n = 0; n < 12; ++n) {
     c.pto_count = n;

@@ -90,9 +90,9 @@ TEST_F(PathHealth, the_last_usable_path_never_fails_by_silence) {
 TEST_F(PathHealth, a_suspect_keeps_at_most_one_packet_in_flight) {
   expiry(p, 8);
   p.inflight = 0;
-  EXPECT_EQ(engine.path_room(c, p), 1u);
+  EXPECT_EQ(engine.path_room(p, engine.cc_max(c)), 1u);
   p.inflight = 1;
-  EXPECT_EQ(engine.path_room(c, p), 0u);
+  EXPECT_EQ(engine.path_room(p, engine.cc_max(c)), 0u);
 }
 
 TEST_F(PathHealth, what_waits_on_a_suspect_may_go_by_any_path) {
@@ -121,7 +121,7 @@ TEST_F(PathHealth, a_failed_path_gives_everything_to_the_others) {
     EXPECT_EQ(p.sent[pseq].state, SentPacket::State::kLost);
   }
   EXPECT_FALSE(p.usable());
-  EXPECT_EQ(engine.path_room(c, p), 0u);
+  EXPECT_EQ(engine.path_room(p, engine.cc_max(c)), 0u);
 }
 
 TEST_F(PathHealth, a_failed_path_begins_a_new_epoch_and_is_challenged_in_ten_milliseconds) {
