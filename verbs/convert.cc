@@ -264,17 +264,17 @@ Result<RecvWr> to_recv_wr(const ibv_recv_wr& wr) {
   return RecvWr{.wr_id = wr.wr_id, .sges = to_sges(wr.sg_list, wr.num_sge)};
 }
 
+uint32_t immediate_or_key(const Wc& wc) {
+  return (wc.flags & wc_flag::kWithImm) != 0 ? htobe32(wc.imm_or_invalidated) : wc.imm_or_invalidated;
+}
+
 void from_wc(const Wc& wc, ibv_wc& out) {
   out.wr_id = wc.wr_id;
   out.status = static_cast<ibv_wc_status>(wc.status);
   out.opcode = static_cast<ibv_wc_opcode>(wc.opcode);
   out.vendor_err = 0;
   out.byte_len = wc.byte_len;
-  if ((wc.flags & wc_flag::kWithImm) != 0) {
-    out.imm_data = htobe32(wc.imm_or_invalidated);
-  } else {
-    out.invalidated_rkey = wc.imm_or_invalidated;
-  }
+  out.invalidated_rkey = immediate_or_key(wc);  // and imm_data, which shares its place
   out.qp_num = wc.qp_num;
   out.src_qp = wc.src_qp;
   out.wc_flags = wc.flags;

@@ -47,6 +47,9 @@ inline std::span<const Sge> to_sges(const ibv_sge* list, int count) {
 Result<SendWr> to_send_wr(const ibv_send_wr& wr);
 Result<RecvWr> to_recv_wr(const ibv_recv_wr& wr);
 void from_wc(const Wc& wc, ibv_wc& out);
+// The immediate, in network order, or the key that was invalidated, a number: programs find both in one
+// place.
+uint32_t immediate_or_key(const Wc& wc);
 
 // ---- ports
 // ---------------------------------------------------------------------------------------------------------

@@ -207,6 +207,15 @@ TEST(ConvertTest, a_completion_arrives_with_every_field) {
   EXPECT_EQ(out.pkey_index + out.slid + out.sl + out.dlid_path_bits + static_cast<int>(out.vendor_err), 0);
 }
 
+TEST(ConvertTest, a_key_that_was_invalidated_keeps_its_order_and_an_immediate_does_not) {
+  Wc wc;
+  wc.imm_or_invalidated = 0x01020304;
+  wc.flags = wc_flag::kWithInv;
+  EXPECT_EQ(immediate_or_key(wc), 0x01020304u);
+  wc.flags = wc_flag::kWithImm;
+  EXPECT_EQ(immediate_or_key(wc), htobe32(0x01020304u));
+}
+
 TEST(ConvertTest, a_link_speed_is_never_below_the_rate_of_the_interface) {
   const auto gbps = [](LinkSpeed link) {
     const double lanes = link.width == 1 ? 1 : 4;

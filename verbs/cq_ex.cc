@@ -45,7 +45,7 @@ uint32_t read_byte_len(ibv_cq_ex* cq) {
   return ours(cq).current.byte_len;
 }
 __be32 read_imm_data(ibv_cq_ex* cq) {
-  return ours(cq).current.imm_or_invalidated;
+  return immediate_or_key(ours(cq).current);
 }
 uint32_t read_qp_num(ibv_cq_ex* cq) {
   return ours(cq).current.qp_num;

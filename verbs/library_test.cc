@@ -1,4 +1,5 @@
 // The library as a program sees it, in one process: what is refused and how, what attributes say.
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -7,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -64,6 +66,35 @@ class LibraryTest : public ::testing::Test {
     ibv_qp* qp = ibv_create_qp(pd_, &attr);
     if (qp != nullptr) ibv_destroy_qp(qp);
     return qp != nullptr ? 0 : errno;
+  }
+
+  void connect_to_itself(ibv_qp* qp) {
+    ibv_qp_attr change{};
+    change.qp_state = IBV_QPS_INIT;
+    change.port_num = 1;
+    ASSERT_EQ(
+        ibv_modify_qp(qp, &change, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+    change.qp_state = IBV_QPS_RTR;
+    change.path_mtu = IBV_MTU_1024;
+    change.dest_qp_num = qp->qp_num;
+    change.max_dest_rd_atomic = 1;
+    change.min_rnr_timer = 12;
+    change.ah_attr.is_global = 1;
+    change.ah_attr.port_num = 1;
+    ASSERT_EQ(ibv_query_gid(context_, 1, 0, &change.ah_attr.grh.dgid), 0);
+    ASSERT_EQ(ibv_modify_qp(qp, &change,
+                            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+              0);
+    change.qp_state = IBV_QPS_RTS;
+    change.timeout = 14;
+    change.retry_cnt = 7;
+    change.rnr_retry = 7;
+    change.max_rd_atomic = 1;
+    ASSERT_EQ(ibv_modify_qp(qp, &change,
+                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+              0);
   }
 
   static ibv_context* context_;
@@ -359,6 +390,39 @@ TEST_F(LibraryTest, flushed_requests_are_read_field_by_field) {
   ASSERT_EQ(ibv_next_poll(cq), 0);
   EXPECT_EQ(cq->wr_id, 8u);
   EXPECT_EQ(ibv_next_poll(cq), ENOENT);
+  ibv_end_poll(cq);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
+// Over the real network of the host: the queue pair is its own peer.
+TEST_F(LibraryTest, an_immediate_is_read_field_by_field_in_network_order) {
+  ibv_cq_init_attr_ex cq_attr{};
+  cq_attr.cqe = 8;
+  cq_attr.wc_flags = IBV_WC_STANDARD_FLAGS;
+  ibv_cq_ex* cq = ibv_create_cq_ex(context_, &cq_attr);
+  ASSERT_NE(cq, nullptr);
+  ibv_qp_init_attr attr = qp_attr();
+  attr.recv_cq = ibv_cq_ex_to_cq(cq);
+  ibv_qp* qp = ibv_create_qp(pd_, &attr);
+  ASSERT_NE(qp, nullptr);
+  connect_to_itself(qp);
+  ibv_recv_wr receive{};
+  ibv_recv_wr* bad_receive = nullptr;
+  ASSERT_EQ(ibv_post_recv(qp, &receive, &bad_receive), 0);
+  ibv_send_wr send{};
+  send.opcode = IBV_WR_SEND_WITH_IMM;
+  send.imm_data = htonl(0x01020304);
+  ibv_send_wr* bad_send = nullptr;
+  ASSERT_EQ(ibv_post_send(qp, &send, &bad_send), 0);
+  ibv_poll_cq_attr poll{};
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  int polled = ENOENT;
+  while (polled == ENOENT && std::chrono::steady_clock::now() < limit) polled = ibv_start_poll(cq, &poll);
+  ASSERT_EQ(polled, 0);
+  EXPECT_EQ(cq->status, IBV_WC_SUCCESS);
+  EXPECT_EQ(ibv_wc_read_wc_flags(cq), static_cast<unsigned>(IBV_WC_WITH_IMM));
+  EXPECT_EQ(ntohl(ibv_wc_read_imm_data(cq)), 0x01020304u);
   ibv_end_poll(cq);
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);

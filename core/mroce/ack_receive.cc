@@ -102,6 +102,7 @@ void Engine::Impl::on_ack(Time now, Connection& c, const wire::Ack& ack) {
     }
   }
   heard_from(now, c);
+  c.paths_touched = true;
   ++c.counters.acks_received;
   c.peer_penalty = std::min<uint8_t>(ack.host_penalty, 127);
   const uint64_t limit = wire::expand32(ack.cpsn_limit, c.cpsn_limit);

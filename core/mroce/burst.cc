@@ -16,10 +16,10 @@ namespace {
 constexpr uint32_t kQuantum = 65536;  // bytes of a stream's turn
 }
 
-uint32_t Engine::Impl::path_room(const Connection& c, const Path& p) const {
+uint32_t Engine::Impl::path_room(const Path& p, double most) const {
   if (!p.usable()) return 0;
   if (p.state == PathState::kSuspect) return p.inflight == 0 ? 1 : 0;
-  const double room = std::max(1.0, std::min(p.cc.cwnd, cc_max(c))) - p.inflight;
+  const double room = std::max(1.0, std::min(p.cc.cwnd, most)) - p.inflight;
   return room < 1.0 ? 0 : static_cast<uint32_t>(room);
 }
 
@@ -39,13 +39,14 @@ Path* Engine::Impl::choose_path(Time, Connection& c) {
   int best_rank = 0;
   size_t considered = 0;
   const size_t n = c.paths.size();
-  for (size_t i = 0; i < n; ++i) {
-    Path& p = c.paths[(c.next_path + i) % n];
+  const double most = cc_max(c);
+  for (size_t i = 0, at = c.next_path % n; i < n; ++i, ++at) {
+    Path& p = c.paths[at < n ? at : at - n];
     if (!p.usable()) continue;
     // What waits on a path for its retransmission has no timer: it must not be passed over.
     if (considered >= active && p.rtx.empty()) continue;
     ++considered;
-    if (path_room(c, p) == 0) continue;
+    if (path_room(p, most) == 0) continue;
     // Parts of the window that are free, in 1/32: paths that are about as empty take turns by bytes, whatever
     // bursts they got.
     int rank = static_cast<int>(32 * (p.cc.cwnd - p.inflight) / p.cc.cwnd);
@@ -162,7 +163,8 @@ bool Engine::Impl::build_data_burst(Time now, Connection& c, TxBurst& out) {
   if (p == nullptr) return false;
   const uint64_t budget =
       std::max<uint64_t>(c.full_packet(), std::min<uint64_t>(burst_limit(c), window - c.inflight_bytes));
-  const uint32_t room = std::min(path_room(c, *p), kMaxSegments);
+  const uint32_t free = path_room(*p, cc_max(c));
+  const uint32_t room = std::min(free, kMaxSegments);
   chosen.clear();
   uint32_t first = UINT32_MAX;
   uint64_t total = 0;
@@ -177,8 +179,7 @@ bool Engine::Impl::build_data_burst(Time now, Connection& c, TxBurst& out) {
   }
   if (chosen.empty()) return false;
   total = keep_equal_sizes(c, first);
-  const bool stalls =
-      path_room(c, *p) <= chosen.size() || c.inflight_bytes + total + c.full_packet() > window;
+  const bool stalls = free <= chosen.size() || c.inflight_bytes + total + c.full_packet() > window;
   const bool ask = stalls || !more_to_send(now, c) || c.tx.end() >= c.cpsn_limit;
   for (size_t i = 0; i < chosen.size(); ++i) {
     encode_packet(now, c, *p, chosen[i], ask && i + 1 == chosen.size());

@@ -95,6 +95,7 @@ struct Connection {
   bool init_ack_due = false;
   uint32_t init_ack_bytes = 0;  // size of the INIT that is answered
   uint32_t init_payload = 0;    // offered in our INIT
+  bool yields = false;          // INIT_SENT: the peer called us at the same time, and its connection wins
   Time started{};
 
   // Sending
@@ -150,6 +151,11 @@ struct Connection {
   Time drain_by = kNever;
   bool close_ack_due = false;
   uint32_t close_reason = 0;
+
+  // The earliest probe or RACK deadline of the paths. Sending on a path cannot bring it forward; whatever
+  // else happens to a path says `paths_touched`, and it is worked out anew when it is next asked for.
+  Time paths_due = kNever;
+  bool paths_touched = true;
 
   bool in_tx_queue = false;
   Time queued = kNever;  // see TimerQueue

@@ -207,8 +207,9 @@ class Engine {
   bool poll_transmit(Time now, TxBurst& out);
   bool poll_event(Event& out);
 
+  struct Impl;  // engine_impl.h: for the engine's own files and their unit tests
+
  private:
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -116,6 +116,7 @@ struct Engine::Impl {
   void heard_from(Time now, Connection& c);
   void send_version(const RxMeta& meta, const wire::Common& header);
   void merge_into(Connection& loser, Connection& winner);
+  Connection* crossing(const Connection& c) const;
   void queue_reply(uint32_t port, const UdpAddress& to, std::vector<std::byte> bytes, size_t size);
   void reset_stale(const Connection& c, const wire::Init& init);
 
@@ -162,6 +163,7 @@ struct Engine::Impl {
   bool next_response_bytes(QueuePair& qp, const Connection& c, wire::DataOp& op, uint32_t& payload) const;
   TxPacket cut_response(Connection& c, QueuePair& qp);
   static wire::DataOp op_for(Opcode opcode);
+  static WcStatus status_of(wire::NakCode code);
   void request_accepted(Time now, Connection& c, QueuePair& qp, uint64_t msn);
   void complete_requests(Time now, QueuePair& qp);
   void push_send_completion(QueuePair& qp, const SendWqe& wqe, WcStatus status);
@@ -208,7 +210,7 @@ struct Engine::Impl {
   bool build_limits_probe(Time now, Connection& c, TxBurst& out);
   bool build_data_burst(Time now, Connection& c, TxBurst& out);
   Path* choose_path(Time now, Connection& c);
-  uint32_t path_room(const Connection& c, const Path& p) const;
+  uint32_t path_room(const Path& p, double most) const;
   uint32_t burst_limit(const Connection& c) const;
   bool next_packet(Time now, Connection& c, Path& p, uint32_t max_bytes, uint64_t& cpsn);
   bool next_new(Time now, Connection& c, uint32_t max_bytes, uint64_t& cpsn);
@@ -292,7 +294,8 @@ struct Engine::Impl {
   uint16_t new_entropy() { return static_cast<uint16_t>(rng.below(kEntropies)); }
 
   // ---- timers.cc
-  Time deadline(const Connection& c) const;
+  Time deadline(Connection& c) const;
+  Time paths_due(Connection& c) const;
   Time deadline(const QueuePair& qp) const;
   void reschedule(Connection& c);
   void reschedule(QueuePair& qp);

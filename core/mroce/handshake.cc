@@ -4,7 +4,9 @@
 // INIT. Both packets are padded to the full packet size, so that path 0 is known to carry it in both
 // directions. When both ends open at once, the INIT of the lower endpoint id wins. There is one connection
 // for a pair of endpoint ids: an INIT that comes by another address of a peer that is already connected is
-// answered with the connection that exists.
+// answered with the connection that exists. When both ends open at once by different addresses, either
+// notices by the endpoint id of the INIT_ACK; then, too, the INIT of the lower id wins, and what was queued
+// on the other connection moves over.
 #include <algorithm>
 
 #include "core/mroce/engine_impl.h"
@@ -23,6 +25,10 @@ constexpr uint8_t kInitExisting = 1;    // INIT_ACK flags bit 0
 
 Nanos init_interval(uint32_t tries) {
   return std::min(millis(250), millis(10) * (1 << std::min(tries, 5u)));
+}
+
+bool lists(const std::vector<wire::InitPort>& ports, const Gid& address) {
+  return std::any_of(ports.begin(), ports.end(), [&](const auto& port) { return port.address == address; });
 }
 }  // namespace
 
@@ -266,11 +272,33 @@ void Engine::Impl::on_init_ack(Time now, Connection& c, wire::In datagram) {
     ++counters.drop_malformed;
     return;
   }
+  accept_peer(now, c, init);
+  Connection* const other = crossing(c);
+  if (other != nullptr && c.peer_endpoint < config.endpoint_id) {
+    // An INIT proves nothing: the other one must have brought more than that, see heard_from(). If it never
+    // does, it ends by silence, and the answer to our next INIT finds none.
+    c.yields = true;
+    if (other->validated) merge_into(c, *other);
+    return;
+  }
   c.payload_mtu = init.payload_mtu;
   if (c.init_tries == 1) c.rtt.sample(now - c.started);
-  accept_peer(now, c, init);
   make_paths(now, c, std::min<uint32_t>(init.max_paths, config.max_paths));
   became_open(now, c);
+  if (other != nullptr && config.endpoint_id < c.peer_endpoint && !other->validated) merge_into(*other, c);
+}
+
+// The connection that the peer of `c` has opened to us while we called it by another of its addresses. That
+// address must be among those that the peer itself has listed: an INIT may bear anybody's endpoint id.
+Connection* Engine::Impl::crossing(const Connection& c) const {
+  for (const auto& each : connections) {
+    Connection* other = each.get();
+    if (other == nullptr || other == &c || other->state != Connection::State::kOpen || other->initiator)
+      continue;
+    const bool same = other->peer_endpoint == c.peer_endpoint && c.peer_endpoint != config.endpoint_id;
+    if (same && other->remote.port == c.remote.port && lists(c.peer_ports, other->remote.ip)) return other;
+  }
+  return nullptr;
 }
 
 void Engine::Impl::accept_peer(Time, Connection& c, const Init& init) {
@@ -311,6 +339,7 @@ void Engine::Impl::make_paths(Time, Connection& c, uint32_t count) {
   if (planes.size() > config.max_planes) planes.resize(config.max_planes);
   c.planes = static_cast<uint32_t>(planes.size());
   if (count > 1) count = std::min<uint32_t>(32, std::max<uint32_t>(count, c.planes));
+  c.paths_touched = true;
   while (c.paths.size() > count) c.paths.pop_back();
   while (c.paths.size() < count) {
     const size_t i = c.paths.size();
@@ -335,6 +364,7 @@ void Engine::Impl::make_paths(Time, Connection& c, uint32_t count) {
 void Engine::Impl::became_open(Time now, Connection& c) {
   c.state = shutting_down ? Connection::State::kDraining : Connection::State::kOpen;
   c.init_at = kNever;
+  c.yields = false;
   c.opened = c.last_heard = now;
   ++counters.connections_opened;
   c.paths.front().state = PathState::kActive;
@@ -356,14 +386,23 @@ void Engine::Impl::heard_from(Time now, Connection& c) {
   c.oldest_unanswered = kNever;
   if (c.validated) return;
   c.validated = true;
+  c.paths_touched = true;
   if (!c.initiator && c.peer_endpoint != config.endpoint_id) by_address[c.remote] = &c;
+  for (const auto& each : connections) {
+    const bool waits = each != nullptr && each->state == Connection::State::kInitSent && each->yields;
+    if (waits && crossing(*each) == &c) merge_into(*each, c);
+  }
   for (Path& p : c.paths) {
     if (p.state == PathState::kNew && p.link_up && p.peer_up) p.probe_at = now;
   }
 }
 
 // The peer already has a connection with us, found by another of its addresses: its streams move there.
+// Nothing was ever received on the one that goes, so nothing of what it sent counts.
 void Engine::Impl::merge_into(Connection& loser, Connection& winner) {
+  for (auto& [address, connection] : by_address) {
+    if (connection == &loser) connection = &winner;
+  }
   by_address[loser.remote] = &winner;
   for (const auto& [key, qp] : qps) {
     if (qp->tx.conn == &loser) {
@@ -372,12 +411,13 @@ void Engine::Impl::merge_into(Connection& loser, Connection& winner) {
     }
   }
   while (!loser.control.empty()) {
-    winner.control.push(loser.control.front());
+    if (!loser.control.front().accepted) winner.control.push(loser.control.front());
     loser.control.pop();
   }
   want_tx(winner);
   reschedule(winner);
   loser.state = Connection::State::kClosed;
+  loser.opened = Time{};  // no connection that was
   by_id.erase(loser.local_id);
   closed.push_back(loser.index);
 }

@@ -25,11 +25,13 @@ constexpr uint8_t kChallenge = 1;
 void Engine::Impl::set_path_state(Time, Connection& c, Path& p, PathState state) {
   if (p.state == state) return;
   p.state = state;
+  c.paths_touched = true;
   want_tx(c);
 }
 
 // Everything that is out on the path, or waits for it, may go elsewhere.
 void Engine::Impl::drain_path(Time now, Connection& c, Path& p) {
+  c.paths_touched = true;
   for (uint64_t pseq = p.sent.begin(); pseq != p.sent.end(); ++pseq) {
     if (p.sent[pseq].state == SentPacket::State::kFlying) lose(now, c, p, pseq);
   }
@@ -65,6 +67,7 @@ void Engine::Impl::fail_path(Time now, Connection& c, Path& p) {
 }
 
 void Engine::Impl::recover_path(Time now, Connection& c, Path& p) {
+  c.paths_touched = true;
   const bool was_failed = p.state == PathState::kFailed;
   set_path_state(now, c, p, PathState::kActive);
   p.probe_at = kNever;
@@ -116,6 +119,7 @@ void Engine::Impl::on_silent_expiry(Time now, Connection& c, Path& p, uint32_t o
 }
 
 bool Engine::Impl::build_probe(Time now, Connection& c, Path& p, TxBurst& out) {
+  c.paths_touched = true;
   if (!p.link_up || !p.peer_up) {
     p.probe_at = kNever;  // the link event starts it again
     return false;
@@ -162,6 +166,7 @@ void Engine::Impl::on_probe_ack(Time now, Connection& c, const wire::ProbeAck& a
   for (Path& p : c.paths) {
     if (!p.probe_flying || p.probe_token != answer.token) continue;
     p.probe_flying = false;
+    c.paths_touched = true;
     ++p.probes_answered;
     if (p.state == PathState::kNew) {
       p.rtt.sample(now - p.probe_sent);
@@ -200,6 +205,7 @@ void Engine::Impl::on_link(Time now, uint32_t port, bool up) {
     for (Path& p : c->paths) {
       if (p.port != port) continue;
       touched = true;
+      c->paths_touched = true;
       p.link_up = up;
       if (up) {
         p.probe_at = p.state == PathState::kFailed || p.state == PathState::kNew ? now : kNever;
@@ -231,6 +237,7 @@ void Engine::Impl::on_port_status(Time now, Connection& c, const wire::PortStatu
     const bool up = (status.mask >> (port - c.peer_ports.begin()) & 1) != 0;
     if (p.peer_up == up) continue;
     p.peer_up = up;
+    c.paths_touched = true;
     if (!up) {
       if (has_other_plane(c, p)) fail_path(now, c, p);
     } else {

@@ -54,19 +54,22 @@ WcOpcode completion_opcode(Opcode opcode) {
       return WcOpcode::kSend;
   }
 }
+}  // namespace
 
-WcStatus status_of_response(NakCode code) {
+// What a requester is told when its peer refuses a message, by NAK, in a response or with STOP.
+WcStatus Engine::Impl::status_of(NakCode code) {
   switch (code) {
     case NakCode::kAccess:
       return WcStatus::kRemAccessErr;
     case NakCode::kInvalid:
     case NakCode::kLength:
       return WcStatus::kRemInvReqErr;
-    default:
+    case NakCode::kRemoteOp:
       return WcStatus::kRemOpErr;
+    default:
+      return WcStatus::kRetryExcErr;
   }
 }
-}  // namespace
 
 // Puts the stream into its connection's ring if it may have something to send; opens it if it is closed.
 void Engine::Impl::make_ready(Time now, QueuePair& qp) {
@@ -295,7 +298,7 @@ Verdict Engine::Impl::on_read_response(Time now, Connection& c, const wire::Data
   SendWqe& wqe = tx.sq[msn];
   if (wqe.opcode != Opcode::kRead || !wqe.started || wqe.responded || wqe.failed) return Verdict::accept();
   if (data.status != NakCode::kNone) {
-    fail_request(now, *qp, msn, status_of_response(data.status));
+    fail_request(now, *qp, msn, status_of(data.status));
     return Verdict::accept();
   }
   const uint64_t expected =
@@ -332,7 +335,7 @@ Verdict Engine::Impl::on_atomic_response(Time now, Connection& c, const wire::Da
   const bool atomic = wqe.opcode == Opcode::kCompareSwap || wqe.opcode == Opcode::kFetchAdd;
   if (!atomic || !wqe.started || wqe.responded || wqe.failed) return Verdict::accept();
   if (data.status != NakCode::kNone) {
-    fail_request(now, *qp, msn, status_of_response(data.status));
+    fail_request(now, *qp, msn, status_of(data.status));
     return Verdict::accept();
   }
   const uint64_t original = data.operand;
@@ -365,7 +368,7 @@ void Engine::Impl::on_nak(Time now, Connection& c, const wire::Nak& nak) {
     case NakCode::kInvalid:
     case NakCode::kLength:
     case NakCode::kRemoteOp:
-      fail_request(now, *qp, msn, status_of_response(nak.code));
+      fail_request(now, *qp, msn, status_of(nak.code));
       break;
     default:
       break;  // WINDOW, NO_RESOURCE: loss recovery sends it again. UNKNOWN_STREAM: until the STOP that says

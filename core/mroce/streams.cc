@@ -227,22 +227,6 @@ void Engine::Impl::on_stream_refuse(Time now, QueuePair& qp, const StreamControl
   reschedule(qp);
 }
 
-namespace {
-WcStatus status_of(NakCode code) {
-  switch (code) {
-    case NakCode::kAccess:
-      return WcStatus::kRemAccessErr;
-    case NakCode::kInvalid:
-    case NakCode::kLength:
-      return WcStatus::kRemInvReqErr;
-    case NakCode::kRemoteOp:
-      return WcStatus::kRemOpErr;
-    default:
-      return WcStatus::kRetryExcErr;
-  }
-}
-}  // namespace
-
 // The peer takes no more from this stream. STOP names the first message that it did not finish: everything
 // before is done, even if the acknowledgements were lost. If nothing that has begun is left, the half just
 // closes and is opened again for the next work request; else the oldest unfinished work request fails.

@@ -28,7 +28,7 @@ void Engine::Impl::note_outstanding(Time now, Connection& c) {
   if (c.oldest_unanswered == kNever) c.oldest_unanswered = now;
 }
 
-Time Engine::Impl::deadline(const Connection& c) const {
+Time Engine::Impl::deadline(Connection& c) const {
   switch (c.state) {
     case State::kInitSent:
       return c.init_at;
@@ -48,16 +48,29 @@ Time Engine::Impl::deadline(const Connection& c) const {
     const Nanos wait = std::min(config.pto_max, pto(c) * (1u << std::min(c.pto_count, 10u)));
     at = std::min(at, c.pto_from + wait);
   }
-  for (const Path& p : c.paths) {
-    at = std::min(at, p.probe_at);
-    if (p.inflight != 0) at = std::min(at, rack_deadline(c, p));
-  }
+  at = std::min(at, paths_due(c));
   if (c.oldest_unanswered != kNever) {
     at = std::min(at, std::max(c.oldest_unanswered, c.last_heard) + config.silence_limit);
     if (c.inflight_bytes == 0) at = std::min(at, c.asked_at + kAskAgain);
   }
   if (!c.tx.empty()) at = std::min(at, c.progressed + config.silence_limit);
   return std::min(at, std::max(c.last_heard, c.last_sent) + config.keepalive);
+}
+
+Time Engine::Impl::paths_due(Connection& c) const {
+  const auto work_out = [&] {
+    Time at = kNever;
+    for (const Path& p : c.paths) at = std::min({at, p.probe_at, rack_deadline(c, p)});
+    return at;
+  };
+  if (c.paths_touched) {
+    c.paths_due = work_out();
+    c.paths_touched = false;
+  }
+#ifndef NDEBUG
+  MROCE_ASSERT(c.paths_due <= work_out());
+#endif
+  return c.paths_due;
 }
 
 Time Engine::Impl::deadline(const QueuePair& qp) const {
@@ -108,6 +121,7 @@ void Engine::Impl::on_timeout(Time now) {
 
 void Engine::Impl::fire(Time now, Connection& c) {
   want_tx(c);
+  c.paths_touched = true;
   switch (c.state) {
     case State::kInitSent:
       if (now - c.started >= config.silence_limit) {

@@ -141,8 +141,10 @@ bool Engine::Impl::build_control(Time now, Connection& c, TxBurst& out) {
         wire::encode_probe_ack(common(now, c, p, wire::Type::kProbeAck), answer, {scratch_space(256), 256}));
     return true;
   }
-  for (Path& p : c.paths) {
-    if (now >= p.probe_at && build_probe(now, c, p, out)) return true;
+  if (now >= paths_due(c)) {
+    for (Path& p : c.paths) {
+      if (now >= p.probe_at && build_probe(now, c, p, out)) return true;
+    }
   }
   if (c.limits_probe_wanted) return build_limits_probe(now, c, out);
   if (c.ack_at <= now && build_ack(now, c, out)) return true;

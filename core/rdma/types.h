@@ -52,7 +52,7 @@ struct SendWr {
   std::span<const Sge> sges;  // with kInline, addresses are copied from at once and keys are not looked at
   uint64_t remote_addr = 0;   // WRITE, READ, atomics
   uint32_t rkey = 0;          // WRITE, READ, atomics
-  uint32_t imm_or_invalidate = 0;  // immediate as the 4 wire bytes read in host order of memory, or the rkey
+  uint32_t imm_or_invalidate = 0;  // the immediate as a number (big-endian on the wire), or the rkey
   uint64_t compare_or_add = 0;     // atomics
   uint64_t swap = 0;               // compare-and-swap
 };

@@ -141,6 +141,46 @@ TEST(GoodbyeOf, both_sides_at_once_ends_quietly) {
   }
 }
 
+// Both have a half of the other to stop, so that both begin to close at the same time.
+void use_both_directions(Pair& pair) {
+  write_and_wait(pair, 1, 10000);
+  ASSERT_TRUE(pair.qb.write(2, {pair.mb.sge(0, 10000)}, pair.ma.addr, pair.ma.rkey));
+  ASSERT_TRUE(completes(pair, pair.qb, 2));
+  pair.run_for(millis(10));
+}
+
+// Each side gets the other's CLOSE while it waits for the answer to its own, and must answer before it goes.
+TEST(GoodbyeOf, both_sides_at_once_is_answered_by_both) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    PairOptions options;
+    options.seed = seed;
+    Pair pair(options);
+    use_both_directions(pair);
+    uint32_t answers[2] = {0, 0};
+    pair.network().on_sent([&](const PacketView& p) {
+      if (p.is(wire::Type::kCloseAck)) ++answers[p.from == pair.a.index() ? 0 : 1];
+    });
+    pair.a.engine().shutdown(pair.now());
+    pair.b.engine().shutdown(pair.now());
+    EXPECT_TRUE(
+        pair.run_until([&] { return pair.a.look().quiescent() && pair.b.look().quiescent(); }, millis(100)));
+    pair.run_for(millis(100));
+    EXPECT_EQ(answers[0], 1u);
+    EXPECT_EQ(answers[1], 1u);
+  }
+}
+
+TEST(GoodbyeOf, both_sides_at_once_keeps_nobody_waiting_when_one_close_is_lost) {
+  Pair pair;
+  use_both_directions(pair);
+  pair.network().add_filter(
+      [&](const PacketView& p) { return p.is(wire::Type::kClose) && p.from == pair.a.index(); });
+  pair.a.engine().shutdown(pair.now());
+  pair.b.engine().shutdown(pair.now());
+  EXPECT_TRUE(pair.run_until([&] { return pair.b.look().quiescent(); }, millis(100)))
+      << "A answers B's CLOSE although B never saw A's";
+}
+
 TEST(GoodbyeOf, a_peer_that_is_gone_takes_bounded_time) {
   Pair pair;
   write_and_wait(pair, 1, 10000);
