@@ -43,14 +43,14 @@ void EventQueue::insert_now(const Event& event) {
   current_.insert(std::upper_bound(from, current_.end(), event), event);
 }
 
-int64_t EventQueue::next_slot() const {
-  const auto first = static_cast<uint32_t>(current_slot_ + 1) & (kSlots - 1);
+int64_t EventQueue::next_slot(int64_t after) const {
+  const auto first = static_cast<uint32_t>(after + 1) & (kSlots - 1);
   uint32_t word = first >> 6;
   uint64_t bits = used_[word] & (~0ULL << (first & 63));
   for (uint32_t i = 0; i <= kSlots / 64; ++i) {
     if (bits != 0) {
       const uint32_t slot = word << 6 | static_cast<uint32_t>(std::countr_zero(bits));
-      return current_slot_ + 1 + ((slot - first) & (kSlots - 1));
+      return after + 1 + ((slot - first) & (kSlots - 1));
     }
     word = (word + 1) & (kSlots / 64 - 1);
     bits = used_[word];
@@ -74,12 +74,13 @@ void EventQueue::take_slot(int64_t slot) {
   first.more = kNoChunk;
   used_[at >> 6] &= ~(1ULL << (at & 63));
   next_ = 0;
+  ++slots_taken_;
   std::sort(current_.begin(), current_.end());
 }
 
 bool EventQueue::advance(SimTime limit) {
   if (size_ == 0) return false;
-  int64_t slot = next_slot();
+  int64_t slot = next_slot(current_slot_);
   if (!far_.empty()) slot = std::min(slot, far_.front().at >> slot_bits_);
   MROCE_ASSERT(slot != INT64_MAX);
   if (slot << slot_bits_ >= limit) return false;
@@ -96,7 +97,7 @@ bool EventQueue::advance(SimTime limit) {
 SimTime EventQueue::earliest() const {
   if (next_ < current_.size()) return current_[next_].at;
   SimTime first = far_.empty() ? kEndOfTime : far_.front().at;
-  const int64_t slot = next_slot();
+  const int64_t slot = next_slot(current_slot_);
   if (slot == INT64_MAX) return first;
   const Chunk* chunk = &wheel_[static_cast<uint32_t>(slot) & (kSlots - 1)];
   for (;;) {

@@ -74,10 +74,23 @@ class EventQueue {
     return true;
   }
 
-  // The event `distance` places after the one to be popped next, if it is in the current slot.
+  // For prefetching: the event `distance` places after the one to be popped next, if it is in the current
+  // slot.
   const Event* ahead(size_t distance) const {
     return next_ + distance < current_.size() ? &current_[next_ + distance] : nullptr;
   }
+  // Events of the first slot after `slot` that has any, few enough to be in its first chunk;
+  // returns that slot.
+  template <class Visit>
+  int64_t visit_after(int64_t slot, Visit&& visit) const {
+    const int64_t at = next_slot(slot);
+    if (at == INT64_MAX) return slot;
+    const Chunk& chunk = wheel_[static_cast<uint32_t>(at) & (kSlots - 1)];
+    for (uint32_t i = 0; i < chunk.count; ++i) visit(chunk.events[i]);
+    return at;
+  }
+  int64_t current_slot() const { return current_slot_; }
+  uint64_t slots_taken() const { return slots_taken_; }
 
   SimTime earliest() const;  // kEndOfTime: empty
   size_t size() const { return size_; }
@@ -105,7 +118,7 @@ class EventQueue {
   void push_far(const Event& event);
   void insert_now(const Event& event);
   bool advance(SimTime limit);
-  int64_t next_slot() const;  // INT64_MAX: none
+  int64_t next_slot(int64_t after) const;  // INT64_MAX: none
   void take_slot(int64_t slot);
 
   unsigned slot_bits_;
@@ -113,6 +126,7 @@ class EventQueue {
   std::vector<Event> current_;  // sorted
   size_t next_ = 0;             // in current_
   size_t size_ = 0;
+  uint64_t slots_taken_ = 0;
   std::unique_ptr<Chunk[]> wheel_;
   std::vector<Chunk> spilled_;
   uint32_t free_chunk_ = kNoChunk;

@@ -92,7 +92,7 @@ struct Fabric {
   FabricConfig config;
   Routing routing;
   uint64_t seed;
-  uint32_t full_packet;     // bytes of the largest
+  uint32_t full_packet;           // bytes of the largest
   uint32_t host_links;            // links below are of hosts
   std::vector<Link> links;        // of the topology, then the far ends of those that cross partitions
   std::vector<uint32_t> far_end;  // of each link: its object at the far end, mostly itself

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 namespace mroce::sim {
-namespace {
-
-std::string check(const FatTreeSpec& spec) {
+std::string check_fat_tree(const FatTreeSpec& spec) {
   if (spec.tiers < 2 || spec.tiers > 3) return fmt::format("{} tiers; 2 or 3 are possible", spec.tiers);
   if (spec.planes < 1 || spec.planes > kMaxPlanes) {
     return fmt::format("{} planes; 1 to {} are possible", spec.planes, kMaxPlanes);
@@ -63,6 +61,8 @@ std::string check(const FatTreeSpec& spec) {
   if (cables > kMaxLinks) return fmt::format("more than {} links", kMaxLinks);
   return {};
 }
+
+namespace {
 
 class Wiring {
  public:
@@ -128,7 +128,7 @@ class Wiring {
 }  // namespace
 
 TopologyResult make_fat_tree(const FatTreeSpec& spec) {
-  if (std::string error = check(spec); !error.empty()) return tl::unexpected(std::move(error));
+  if (std::string error = check_fat_tree(spec); !error.empty()) return tl::unexpected(std::move(error));
   TopologyBuilder builder(spec.name, spec.hosts, spec.planes);
   Wiring wiring(spec, builder);
   for (uint32_t plane = 0; plane < spec.planes; ++plane) wiring.plane(plane);

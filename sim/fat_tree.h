@@ -29,11 +29,13 @@ struct FatTreeSpec {
   std::string name = "fat tree";
   uint32_t hosts = 0;
   uint32_t planes = 1;
-  uint32_t tiers = 3;
+  uint32_t tiers = 3;      // 2 or 3
   uint32_t pod_hosts = 0;  // three tiers
   std::array<FatTreeTier, 3> tier;
 };
 
+// Empty, or what is wrong.
+std::string check_fat_tree(const FatTreeSpec& spec);
 TopologyResult make_fat_tree(const FatTreeSpec& spec);
 
 // The three-tier fat tree of switches with `radix` ports: radix^3 / 4 hosts, full bisection.

@@ -32,31 +32,43 @@ void Partition::start_flow(SimTime at, uint32_t flow) {
 
 void Partition::run(SimTime limit) {
   Event event;
+  uint64_t slots = 0;
   while (queue_.pop(limit, event)) {
-    prefetch();
+    if (queue_.slots_taken() != slots) {
+      slots = queue_.slots_taken();
+      prefetch_slots();
+    }
+    prefetch_events();
     now_ = event.at;
     dispatch(event);
   }
 }
 
-// What the next events will touch, in stages: the link some events ahead, its first packet, the one after it.
-void Partition::prefetch() const {
-  if (const Event* far = queue_.ahead(11)) {
-    if (far->kind() == EventKind::kArrival) {
-      const Link& link = links_[far->what];
-      __builtin_prefetch(&link);
-      __builtin_prefetch(&link.arrived_packets);
-    }
+// What later events will touch. Traffic in step puts thousands of events into one slot, other traffic a few
+// into each; so both ways are needed: some places ahead in the current slot...
+void Partition::prefetch_events() const {
+  if (const Event* far = queue_.ahead(20); far != nullptr && far->kind() == EventKind::kArrival) {
+    __builtin_prefetch(&links_[far->what]);
+    __builtin_prefetch(&links_[far->what].arrived_packets);
   }
-  if (const Event* near = queue_.ahead(6)) {
-    if (near->kind() == EventKind::kArrival) __builtin_prefetch(links_[near->what].head);
+  if (const Event* near = queue_.ahead(10); near != nullptr && near->kind() == EventKind::kArrival) {
+    const Link& link = links_[near->what];
+    __builtin_prefetch(link.head);
+    if (link.is(Link::kToHost)) __builtin_prefetch(link.head + 1);
   }
-  if (const Event* close = queue_.ahead(2)) {
-    if (close->kind() == EventKind::kArrival) {
-      const Packet* packet = links_[close->what].head;
-      if (packet != nullptr) __builtin_prefetch(packet->next);
-    }
-  }
+}
+
+// ... and packets of the next slot, links of the one after it.
+void Partition::prefetch_slots() const {
+  const auto arrival = [](const Event& event) { return event.kind() == EventKind::kArrival; };
+  const int64_t next = queue_.visit_after(queue_.current_slot(), [&](const Event& event) {
+    if (arrival(event)) __builtin_prefetch(links_[event.what].head);
+  });
+  queue_.visit_after(next, [&](const Event& event) {
+    if (!arrival(event)) return;
+    __builtin_prefetch(&links_[event.what]);
+    __builtin_prefetch(&links_[event.what].arrived_packets);
+  });
 }
 
 void Partition::dispatch(const Event& event) {
@@ -94,7 +106,7 @@ void Partition::on_arrival(const Event& event) {
     link.cursor = next;
   }
   link.head = next;
-  if (next != nullptr) queue_.push(next->at, event.key, event.what);
+  if (next != nullptr) queue_.push(packet->next_at, event.key, event.what);
   const bool pause = packet->kind == PacketKind::kPause;
   if (link.is(Link::kTroubled)) [[unlikely]] {
     LinkTrouble& trouble = *link.trouble;
@@ -146,6 +158,7 @@ void Partition::hand_over(SimTime limit) {
         link.queued -= packet->bytes;
         link.cursor = link.head;
       }
+      if (batch.head != nullptr) batch.tail->next_at = packet->at;
       batch.push(packet);
     }
     if (batch.head != nullptr) {
@@ -172,6 +185,7 @@ void Partition::take(Outbox& box) {
       queue_.push(link.head->at, event_key(EventKind::kArrival, id), end);
     } else {
       link.tail->next = box.packets[i].head;
+      link.tail->next_at = box.packets[i].head->at;
     }
     link.tail = box.packets[i].tail;
   }

@@ -81,7 +81,8 @@ class Partition final : public FlowObserver {
   // partition.cc
   void dispatch(const Event& event);
   void on_arrival(const Event& event);
-  void prefetch() const;
+  void prefetch_events() const;
+  void prefetch_slots() const;
   void notify(SimTime now, uint32_t flow, FlowEvent event, uint32_t host);
   // port.cc: a packet joins a port's queue; modes of a link
   void send(uint32_t id, Packet* packet);

@@ -49,6 +49,7 @@ void Partition::append(uint32_t id, Link& link, Packet* packet, SimTime start) {
     }
   } else {
     link.tail->next = packet;
+    link.tail->next_at = packet->at;
   }
   link.tail = packet;
 }
