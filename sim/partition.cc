@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/assert.h"
+#include "sim/prefetch.h"
 
 namespace mroce::sim {
 
@@ -48,13 +49,13 @@ void Partition::run(SimTime limit) {
 // into each; so both ways are needed: some places ahead in the current slot...
 void Partition::prefetch_events() const {
   if (const Event* far = queue_.ahead(20); far != nullptr && far->kind() == EventKind::kArrival) {
-    __builtin_prefetch(&links_[far->what]);
-    __builtin_prefetch(&links_[far->what].arrived_packets);
+    prefetch(&links_[far->what]);
+    prefetch(&links_[far->what].arrived_packets);
   }
   if (const Event* near = queue_.ahead(10); near != nullptr && near->kind() == EventKind::kArrival) {
     const Link& link = links_[near->what];
-    __builtin_prefetch(link.head);
-    if (link.is(Link::kToHost)) __builtin_prefetch(link.head + 1);
+    prefetch(link.head);
+    if (link.is(Link::kToHost)) prefetch(link.head + 1);
   }
 }
 
@@ -62,12 +63,12 @@ void Partition::prefetch_events() const {
 void Partition::prefetch_slots() const {
   const auto arrival = [](const Event& event) { return event.kind() == EventKind::kArrival; };
   const int64_t next = queue_.visit_after(queue_.current_slot(), [&](const Event& event) {
-    if (arrival(event)) __builtin_prefetch(links_[event.what].head);
+    if (arrival(event)) prefetch(links_[event.what].head);
   });
   queue_.visit_after(next, [&](const Event& event) {
     if (!arrival(event)) return;
-    __builtin_prefetch(&links_[event.what]);
-    __builtin_prefetch(&links_[event.what].arrived_packets);
+    prefetch(&links_[event.what]);
+    prefetch(&links_[event.what].arrived_packets);
   });
 }
 
