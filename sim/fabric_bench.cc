@@ -62,7 +62,6 @@ int main(int argc, char** argv) {
   TestTransportOptions transport;
   transport.window = 225;
   transport.spray = argument(5, 1) != 0;
-  transport.record = false;
   const auto begin = std::chrono::steady_clock::now();
   const double cpu = cpu_seconds();
   const auto result = run(*topology, options, flows, [&](const HostContext& context) {

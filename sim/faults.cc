@@ -160,7 +160,11 @@ void Partition::apply(const Fault& fault, Link& link) {
       state.bad_loss = fault.bad_loss;
       state.bad = false;
       return;
-    case Fault::Kind::kRate:
+    case Fault::Kind::kRate: {
+      const auto full = static_cast<double>(fabric_.topology.links[fault.link].rate_bps);
+      link.set_rate(std::max<uint64_t>(static_cast<uint64_t>(full * fault.value), 1'000'000));
+      return;
+    }
     case Fault::Kind::kAvoid:
     case Fault::Kind::kUse:
       return;
@@ -182,7 +186,7 @@ void Partition::apply_at_sender(const Fault& fault, Link& link) {
       }
       return;
     case Fault::Kind::kRate:
-      return change_rate(id, link, fault.value);
+      return change_rate(id, link);
     case Fault::Kind::kAvoid:
     case Fault::Kind::kUse:
       return from_host ? void() : set_avoided(id, link, fault.kind == Fault::Kind::kAvoid);
@@ -191,11 +195,9 @@ void Partition::apply_at_sender(const Fault& fault, Link& link) {
   }
 }
 
-// What has started keeps its rate.
-void Partition::change_rate(uint32_t id, Link& link, double share) {
+// What has started keeps its rate; the rest must be timed anew.
+void Partition::change_rate(uint32_t id, Link& link) {
   if (!link.is(Link::kExplicit)) make_explicit(id, link);
-  const auto full = static_cast<double>(fabric_.topology.links[id].rate_bps);
-  link.set_rate(std::max<uint64_t>(static_cast<uint64_t>(full * share), 1'000'000));
   fabric_.set_quiet(id);
   if (link.classes->sending == nullptr) start_next(id, link);
 }

@@ -142,7 +142,7 @@ SimTime Partition::earliest() const {
   SimTime first = queue_.earliest();
   for (const uint32_t id : crossing_) first = std::min(first, links_[id].head->at);
   for (const Outbox& box : outboxes_) {
-    for (const Credit& credit : box.credits) first = std::min(first, credit.at);
+    for (const Credit& credit : box.new_credits) first = std::min(first, credit.at);
   }
   return first;
 }
@@ -174,6 +174,7 @@ void Partition::hand_over(SimTime limit) {
     }
   }
   crossing_.resize(kept);
+  for (Outbox& box : outboxes_) std::swap(box.credits, box.new_credits);
 }
 
 void Partition::take(Outbox& box) {

@@ -46,6 +46,7 @@ class Partition final : public FlowObserver {
     std::vector<uint32_t> links;  // far ends that are handed...
     std::vector<PacketList> packets;
     std::vector<Credit> credits;
+    std::vector<Credit> new_credits;  // of this window: not yet for the other's eyes
   };
 
   Partition(Fabric& fabric, const std::vector<uint32_t>& partition_of, uint32_t own, uint32_t count,
@@ -129,7 +130,7 @@ class Partition final : public FlowObserver {
   void on_fault(uint32_t index);
   void apply(const Fault& fault, Link& link);
   void apply_at_sender(const Fault& fault, Link& link);
-  void change_rate(uint32_t id, Link& link, double share);
+  void change_rate(uint32_t id, Link& link);
   void set_avoided(uint32_t id, Link& link, bool avoided);
   LinkTrouble& trouble(uint32_t id, Link& link);
 

@@ -107,7 +107,7 @@ void Partition::return_credit(uint32_t in_link, uint32_t priority, uint32_t byte
   const SimTime at = now_ + fabric_.topology.links[spec.reverse].delay;
   const uint32_t what = priority << 24 | bytes;
   if (const uint32_t owner = partition_of(spec.from); owner != own_) {
-    outboxes_[owner].credits.push_back({at, in_link, what});
+    outboxes_[owner].new_credits.push_back({at, in_link, what});
   } else {
     queue_.push(at, event_key(EventKind::kCredit, in_link), what);
   }

@@ -12,14 +12,21 @@
 
 namespace mroce::sim {
 
+struct TestArrival {
+  SimTime at;
+  uint8_t priority;
+  uint32_t flow;
+  bool marked;
+};
+
 struct TestTransportOptions {
   uint32_t window = 64;  // packets in flight of a flow
   uint32_t ack_every = 4;
   bool spray = false;  // a new hash for each packet
   uint8_t ack_priority = 0;
   bool ack_own_priority = false;  // acknowledgements in ack_priority, not in that of the flow
-  bool record = true;             // when what arrived
   SimTime resend_after = 0;       // 0: never; else go back to what is not acknowledged
+  std::vector<std::vector<TestArrival>>* record = nullptr;  // [host]: data packets
 };
 
 class TestTransport final : public Transport {
@@ -43,8 +50,10 @@ class TestTransport final : public Transport {
     Header header;
     std::memcpy(&header, packet.header(), sizeof(header));
     if (packet.kind == PacketKind::kAck) return on_ack(now, packet.flow, header);
-    if (packet.ecn == Ecn::kCe) ++marked;
-    if (options_.record) order.push_back({now, packet.priority, packet.flow});
+    if (options_.record != nullptr) {
+      (*options_.record)[context_.host].push_back(
+          {now, packet.priority, packet.flow, packet.ecn == Ecn::kCe});
+    }
     Receiving& receiving = receiving_[packet.flow];
     if (header.sequence != receiving.next) {
       ++counters_.out_of_order;
@@ -97,14 +106,6 @@ class TestTransport final : public Transport {
 
   TransportCounters counters() const override { return counters_; }
   uint64_t memory_bytes() const override { return sizeof(*this); }
-
-  struct Arrival {
-    SimTime at;
-    uint8_t priority;
-    uint32_t flow;
-  };
-  std::vector<Arrival> order;
-  uint64_t marked = 0;
 
  private:
   struct Header {
