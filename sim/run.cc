@@ -79,6 +79,10 @@ class Run {
     }
     earliest_.assign(cut_.count, 0);
     if (std::string error = make_transports(factory); !error.empty()) return tl::unexpected(std::move(error));
+    if (options_.prepare) {
+      if (std::string error = options_.prepare(base_rtt_); !error.empty())
+        return tl::unexpected(std::move(error));
+    }
     for (uint32_t i = 0; i < flows_.size(); ++i) {
       Flow& flow = flows_[i];
       flow.started = flow.finished = flow.received = kEndOfTime;

@@ -32,6 +32,9 @@ struct RunOptions {
   uint64_t seed = 1;
   uint32_t payload_mtu = 4096;
   WireSize wire;
+  // Called when all transports are made, before time zero (set-up that is not simulated); an error text, or
+  // empty.
+  std::function<std::string(SimTime base_rtt)> prepare;
 };
 
 struct RunResult {
