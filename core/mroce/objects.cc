@@ -301,7 +301,7 @@ Result<QpInfo> Engine::query_qp(QpHandle qp) const {
   if (found == nullptr) return fail(Errc::kNotFound);
   QpInfo info{found->state, found->attr, found->cap, found->signal_all, false};
   info.attr.state = info.attr.cur_state = found->state;
-  info.sq_draining = found->state == QpState::kSqd && found->tx.next != found->tx.sq.begin();
+  info.sq_draining = found->state == QpState::kSqd && !found->tx.idle();
   return info;
 }
 

@@ -91,6 +91,10 @@ struct TxHalf {
   std::optional<uint64_t> fail_msn;  // work requests from here on do not go out
   bool ready = false;                // is in the connection's scheduling ring
   uint32_t deficit = 0;              // bytes left of this turn
+
+  // No message has begun that is not done. `next` alone does not tell: it names a message that is cut in
+  // part.
+  bool idle() const { return next == sq.begin() && (sq.empty() || !sq[next].started); }
 };
 
 struct HeldTail {

@@ -195,7 +195,7 @@ void Engine::Impl::complete_requests(Time now, QueuePair& qp) {
     tx.sq.pop();
     if (tx.accepted < tx.sq.begin()) tx.accepted = tx.sq.begin();
   }
-  if (tx.next == tx.sq.begin()) tx.working_since = kNever;
+  if (tx.idle()) tx.working_since = kNever;
   if (qp.state == QpState::kSqd) check_drained(qp);
 }
 
