@@ -79,6 +79,10 @@ Time Engine::next_deadline() const {
   return impl_->timers.earliest();
 }
 
+uint64_t Engine::held_bytes() const {
+  return impl_->held_bytes;
+}
+
 bool Engine::quiescent() const {
   for (const auto& c : impl_->connections) {
     if (c && c->state != Connection::State::kClosed && c->state != Connection::State::kTimeWait) return false;
