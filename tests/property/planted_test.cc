@@ -21,6 +21,9 @@ RunOptions options_for(uint64_t seed) {
   options.destroys = false;
   options.tail_hold = true;
   options.one_hour = false;
+  options.reregisters = false;  // the plants do not follow a region that moves
+  options.overcommit = 0;
+  options.rnr_retry = 7;
   return options;
 }
 

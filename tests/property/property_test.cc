@@ -12,6 +12,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <set>
+#include <string_view>
 
 #include "tests/harness/pair.h"
 #include "tests/property/run.h"
@@ -21,6 +23,7 @@ namespace {
 
 constexpr uint64_t kDefaultRuns = 300;
 constexpr unsigned kLongestRun = 120;  // seconds: an endless loop is told, too
+constexpr unsigned kLongestTally = 20;
 
 std::optional<uint64_t> number_from(const char* name) {
   const char* text = std::getenv(name);
@@ -37,10 +40,10 @@ extern "C" void on_fatal_signal(int signal) {
   std::raise(signal);
 }
 
-RunResult run_one(const RunOptions& options) {
+RunResult run_one(const RunOptions& options, unsigned longest = kLongestRun) {
   const std::string text = "\nwhile running " + describe(options) + "\n";
   std::snprintf(current_run, sizeof current_run, "%s", text.c_str());
-  alarm(kLongestRun);
+  alarm(longest);
   RunResult result = Run(options).go();
   alarm(0);
   return result;
@@ -77,6 +80,25 @@ TEST(Property, random_runs_have_no_violation) {
   std::printf("%llu runs: %llu work requests, %llu completions, %llu datagrams\n",
               static_cast<unsigned long long>(runs), static_cast<unsigned long long>(operations),
               static_cast<unsigned long long>(completions), static_cast<unsigned long long>(datagrams));
+}
+
+// For tools/planted_bugs: goes on after failures and prints one line for each, `seed kind kind…`.
+TEST(Property, DISABLED_tally) {
+  for (const int signal : {SIGABRT, SIGSEGV, SIGALRM}) std::signal(signal, on_fatal_signal);
+  const uint64_t first = number_from("MROCE_PROPERTY_FIRST").value_or(1);
+  const uint64_t runs = number_from("MROCE_PROPERTY_RUNS").value_or(kDefaultRuns);
+  for (uint64_t seed = first; seed < first + runs; ++seed) {
+    std::set<std::string_view> kinds;
+    for (const Violation& violation : run_one(draw_options(seed), kLongestTally).violations)
+      kinds.insert(violation.kind);
+    if (kinds.empty()) continue;
+    ADD_FAILURE() << "seed " << seed;
+    std::printf("FAILED %llu", static_cast<unsigned long long>(seed));
+    for (const std::string_view kind : kinds)
+      std::printf(" %.*s", static_cast<int>(kind.size()), kind.data());
+    std::printf("\n");
+    std::fflush(stdout);
+  }
 }
 
 TEST(Property, near_wrap_seeds_work) {
