@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstdlib>
 
 namespace mroce::test {
 
@@ -77,8 +76,10 @@ void draw_more(Rng& rng, RunOptions& o) {
   o.solicited = rng.chance(0.5) && o.by_events;
   o.drains = rng.chance(0.25);
   o.reregisters = rng.chance(0.25);
-  o.resizes = rng.chance(0.25);
-  if (!rng.chance(0.15) || std::getenv("MROCE_PROPERTY_RNR") == nullptr) return;
+  o.lazy = rng.chance(o.destroys ? 0.5 : 0.1) && !o.by_events;
+  o.resizes = rng.chance(0.25) && !o.lazy;
+  if (rng.chance(0.05)) o.rnr_retry = static_cast<uint8_t>(rng.below(7));
+  if (!rng.chance(0.15)) return;
   // Receives of an SRQ are granted on demand only: who believes to have credit would never ask.
   o.shared_receives = false;
   o.slow_receives = true;
@@ -122,13 +123,13 @@ RunOptions draw_options(uint64_t seed) {
 std::string describe(const RunOptions& o) {
   const Faults& f = o.faults;
   std::string text = fmt::format(
-      "seed {}: {} endpoints, {} links, at most {} operations of {} bytes;{}{}{}{}{}{}{}{}{}{}{}{}{}{}\n",
+      "seed {}: {} endpoints, {} links, at most {} operations of {} bytes;{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}\n",
       o.seed, o.endpoints, o.links, o.operations, o.largest, o.to_itself ? " to_itself" : "",
       o.shared_cqs ? " shared_cqs" : "", o.shared_receives ? " shared_receives" : "",
       o.by_events ? " by_events" : "", o.flaws ? " flaws" : "", o.destroys ? " destroys" : "",
       o.slow_receives ? " slow_receives" : "", o.near_wrap ? " near_wrap" : "", o.one_hour ? " one_hour" : "",
       o.goodbye ? " goodbye" : "", o.solicited ? " solicited" : "", o.drains ? " drains" : "",
-      o.reregisters ? " reregisters" : "", o.resizes ? " resizes" : "");
+      o.reregisters ? " reregisters" : "", o.lazy ? " lazy" : "", o.resizes ? " resizes" : "");
   text += fmt::format(
       "  planes {} paths {} max_payload {} cpsn_window {} window_bytes {} initial_window {} ack_every {} "
       "held_bytes {} "

@@ -28,6 +28,7 @@ struct RunOptions {
   bool solicited = false;        // with by_events: some CQs are armed for solicited completions only
   bool drains = false;           // queue pairs go to SQD and come back
   bool reregisters = false;      // regions get other keys, places and rights
+  bool lazy = false;             // CQs are polled now and then only
   bool resizes = false;          // CQs change their capacity
   uint32_t overcommit = 0;       // credits that the network adds to all that a receiver grants: it makes RNR
 

@@ -142,7 +142,9 @@ void Run::take(Cq& cq) {
 
 void Run::poll(bool everything) {
   if (!o_.by_events || everything) {
-    for (const auto& cq : cqs_) take(*cq);
+    for (const auto& cq : cqs_) {
+      if (everything || !o_.lazy || rng_.chance(0.05)) take(*cq);
+    }
     if (!o_.by_events) return;
   }
   for (const auto& cq : cqs_) poll_by_event(*cq);
