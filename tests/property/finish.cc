@@ -14,7 +14,7 @@ constexpr uint64_t kIdleDatagrams = 40;  // in three idle seconds, for each pair
 
 // Links that nobody broke must serve at once now: no credit, window or number has got lost.
 void Run::final_round() {
-  if (o_.lazy) poll(true);
+  look_everywhere();
   for (const auto& link : links_) oracle_.check_finished(*link);
   if (!oracle_.violations().empty()) return;
   world_.run_for(seconds(3));  // outages that were still to end, and paths that come back
@@ -30,7 +30,7 @@ void Run::final_round() {
         },
         micros(200));
   }
-  poll(o_.lazy);
+  look_everywhere();
   for (const auto& link : links_) {
     oracle_.check_finished(*link);
     if (link->must_succeed() && !finished(*link)) {

@@ -150,11 +150,18 @@ void Run::poll(bool everything) {
   for (const auto& cq : cqs_) poll_by_event(*cq);
 }
 
+// Takes what nobody is told of.
+void Run::look_everywhere() {
+  looks_ = true;
+  poll(o_.lazy);
+  looks_ = false;
+}
+
 void Run::poll_by_event(Cq& cq) {
   bool told = cq.armed && cq.endpoint->take_event(EventKind::kCompletion, cq.user);
   if (told && plant_ != nullptr && plant_->now(Bug::kLostNotification)) told = false;
   // Who is told of solicited completions only looks for the others now and then.
-  const bool looks = cq.armed && cq.solicited && rng_.chance(0.02);
+  const bool looks = cq.armed && cq.solicited && (looks_ || rng_.chance(0.02));
   if (cq.armed && !told && !looks) return;
   oracle_.take_notable();
   take(cq);

@@ -77,6 +77,7 @@ class Run {
   void post_receives(ReceivePool& pool, Side* side, uint32_t most);
   void poll(bool everything);
   void poll_by_event(Cq& cq);
+  void look_everywhere();
   void take(Cq& cq);
   bool finished(const Link& link) const;
   bool all_finished() const;
@@ -120,6 +121,7 @@ class Run {
   uint64_t completion_hash_ = 0xcbf29ce484222325ULL;
   RunResult result_;
   bool calm_ = false;
+  bool looks_ = false;  // who is told of solicited completions only looks for the others, too
   bool final_ = false;
   bool disturbed_any_ = false;
   uint64_t last_qp_user_ = 0;
