@@ -20,7 +20,7 @@ void Run::disturb(Link& link) {
   if (!link.side[0].alive || !link.side[1].alive || !link.side[0].ready || !link.side[1].ready) return;
   --remakes_left_;
   poll(true);
-  link.disturbed = true;
+  oracle_.disturbed(link);
   Status done;
   switch (rng_.below(5)) {
     case 0:
@@ -121,7 +121,7 @@ void Run::crash(Host& host) {
       if (side.alive) oracle_.destroyed(side);
     }
     if (!touched) continue;
-    link->disturbed = true;
+    oracle_.disturbed(*link);
     if (!link->retiring) retire_later(*link, seconds(8));
   }
   host.by_qpn.clear();

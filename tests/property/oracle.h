@@ -43,6 +43,7 @@ class Oracle {
   void posted(Flow& flow, Op& op);
   void post_refused(Op& op);
   void forget_op_memory(Op& op, Endpoint& endpoint);
+  void disturbed(Link& link);  // the application breaks it
   void destroyed(Side& side);
   // Deregistered: nothing may be read or written there any more.
   void region_gone(const Flow& flow) { areas_[flow.responder->endpoint->index()].erase(flow.host); }

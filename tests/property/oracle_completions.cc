@@ -49,10 +49,17 @@ void Oracle::forget_op_memory(Op& op, Endpoint& endpoint) {
   areas_[endpoint.index()].erase(op.local);
 }
 
+// Receives of both sides may be left with a part of a message, and given back.
+void Oracle::disturbed(Link& link) {
+  link.disturbed = true;
+  for (Side& side : link.side) {
+    if (side.receives != nullptr) side.receives->disturbed = true;
+  }
+}
+
 void Oracle::destroyed(Side& side) {
   side.alive = false;
-  side.link->disturbed = true;
-  if (side.receives != nullptr) side.receives->disturbed = true;
+  disturbed(*side.link);
   Flow& flow = *side.out;
   for (size_t i = flow.next_end; i < flow.next_post; ++i) end_op(flow, flow.ops[i], Op::End::kAbandoned);
 }

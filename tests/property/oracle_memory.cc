@@ -194,7 +194,7 @@ bool Oracle::try_place(Flow& flow, Op& op, const Placement& placement, std::span
   const bool twice =
       std::find(op.placed.begin() + begin, op.placed.begin() + end, true) != op.placed.begin() + end;
   if (!is_pattern(data, op.pattern, offset)) return false;
-  if (twice && !(rewinds_ && op.end == Op::End::kOpen)) return false;
+  if (twice && !rewinds_) return false;
   if (!twice) op.placed_bytes += placement.length;
   std::fill(op.placed.begin() + begin, op.placed.begin() + end, true);
   if (last != placement.tail)
