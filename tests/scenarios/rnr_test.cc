@@ -35,7 +35,7 @@ void post_all(Pair& pair) {
 }
 
 // Everything must come once and whole, whatever was under way when the NAK came.
-void expect_each_once(uint64_t seed) {
+void expect_each_once(uint64_t seed, uint64_t& restarts) {
   PairOptions options;
   options.seed = seed;
   options.faults.loss = 0.15;
@@ -64,16 +64,16 @@ void expect_each_once(uint64_t seed) {
   }
   EXPECT_EQ(pair.b.memory().atomics, kMessages);
   EXPECT_EQ(pair.b.look().held_bytes(), 0u);
+  restarts += pair.a.connection_to(pair.b)->counters.rnr;
 }
 
 TEST(RnrRestart, messages_that_start_again_come_once_and_whole) {
   uint64_t restarts = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
-    expect_each_once(seed);
+    expect_each_once(seed, restarts);
     if (testing::Test::HasFatalFailure()) return;
-    ++restarts;
   }
-  EXPECT_EQ(restarts, 40u);
+  EXPECT_GT(restarts, 40u);  // of 40 runs: most have several
 }
 
 }  // namespace
