@@ -135,6 +135,8 @@ class Engine {
   Time next_deadline() const;
   // True when no connection is open or closing: the endpoint may go.
   bool quiescent() const;
+  // Bytes of tails in custody; zero when nothing is under way.
+  uint64_t held_bytes() const;
 
   // ---- inputs
   // ------------------------------------------------------------------------------------------------ One

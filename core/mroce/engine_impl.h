@@ -160,6 +160,7 @@ struct Engine::Impl {
   bool has_request(Time now, QueuePair& qp);
   uint32_t next_request_bytes(const QueuePair& qp, const Connection& c, wire::DataOp& op) const;
   TxPacket cut_request(Time now, Connection& c, QueuePair& qp);
+  TxPacket cut_forget(Connection& c, QueuePair& qp);
   bool next_response_bytes(QueuePair& qp, const Connection& c, wire::DataOp& op, uint32_t& payload) const;
   TxPacket cut_response(Connection& c, QueuePair& qp);
   static wire::DataOp op_for(Opcode opcode);

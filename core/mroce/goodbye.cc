@@ -115,8 +115,7 @@ void Engine::Impl::lose_connection(Time now, Connection& c, WcStatus status, boo
       qp.tx.conn = nullptr;
       qp.tx.state = TxHalf::State::kClosed;
       qp.tx.ready = false;
-      qp.tx.voids_open = 0;
-      qp.tx.rewind_from = UINT64_MAX;
+      qp.tx.stop_rewind();
     }
     if (qp.rx.conn == &c) drop_rx_state(qp);
     if (hit && qp.state != QpState::kReset && qp.state != QpState::kInit) enter_error(now, qp, status);

@@ -82,6 +82,10 @@ Time Engine::next_deadline() const {
   return impl_->timers.earliest();
 }
 
+uint64_t Engine::held_bytes() const {
+  return impl_->held_bytes;
+}
+
 bool Engine::quiescent() const {
   for (const auto& c : impl_->connections) {
     if (c && c->state != Connection::State::kClosed && c->state != Connection::State::kTimeWait) return false;
@@ -304,7 +308,7 @@ Result<QpInfo> Engine::query_qp(QpHandle qp) const {
   if (found == nullptr) return fail(Errc::kNotFound);
   QpInfo info{found->state, found->attr, found->cap, found->signal_all, false};
   info.attr.state = info.attr.cur_state = found->state;
-  info.sq_draining = found->state == QpState::kSqd && found->tx.next != found->tx.sq.begin();
+  info.sq_draining = found->state == QpState::kSqd && !found->tx.idle();
   return info;
 }
 

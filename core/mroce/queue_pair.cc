@@ -128,7 +128,7 @@ Status Engine::Impl::modify_qp(Time now, QueuePair& qp, const QpAttr& attr, uint
 }
 
 void Engine::Impl::check_drained(QueuePair& qp) {
-  if (qp.state != QpState::kSqd || !qp.sqd_notify || qp.tx.next != qp.tx.sq.begin()) return;
+  if (qp.state != QpState::kSqd || !qp.sqd_notify || !qp.tx.idle()) return;
   qp.sqd_notify = false;
   emit(EventKind::kSqDrained, qp.user);
 }

@@ -88,9 +88,21 @@ struct TxHalf {
   uint64_t rewind_from =
       UINT64_MAX;  // after an RNR NAK: messages to start again once their VOIDs are accepted
   uint32_t voids_open = 0;
+  bool forgetting = false;  // the rewind's first VOIDs are accepted, the peer is being told to forget
+  Ring<uint64_t> forgets;   // MSNs of messages for which it is still to be told
   std::optional<uint64_t> fail_msn;  // work requests from here on do not go out
   bool ready = false;                // is in the connection's scheduling ring
   uint32_t deficit = 0;              // bytes left of this turn
+
+  void stop_rewind() {
+    voids_open = 0;
+    rewind_from = UINT64_MAX;
+    forgetting = false;
+    forgets.clear();
+  }
+  // No message has begun that is not done. `next` alone does not tell: it names a message that is cut in
+  // part.
+  bool idle() const { return next == sq.begin() && (sq.empty() || !sq[next].started); }
 };
 
 struct HeldTail {

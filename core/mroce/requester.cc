@@ -78,7 +78,7 @@ void Engine::Impl::make_ready(Time now, QueuePair& qp) {
       tx.open_retry_at == kNever) {
     open_stream(now, qp);
   }
-  if (tx.state == TxHalf::State::kOpen && !tx.ready && tx.next != tx.sq.end()) {
+  if (tx.state == TxHalf::State::kOpen && !tx.ready && (tx.next != tx.sq.end() || !tx.forgets.empty())) {
     tx.ready = true;
     tx.conn->ready.push(qp.stream);
     want_tx(*tx.conn);
@@ -100,7 +100,9 @@ bool Engine::Impl::may_start(Time now, QueuePair& qp, const SendWqe& wqe) {
 
 bool Engine::Impl::has_request(Time now, QueuePair& qp) {
   TxHalf& tx = qp.tx;
-  if (tx.state != TxHalf::State::kOpen || tx.rewind_from != UINT64_MAX) return false;
+  if (tx.state != TxHalf::State::kOpen) return false;
+  if (!tx.forgets.empty()) return true;
+  if (tx.rewind_from != UINT64_MAX) return false;
   if (tx.rnr_hold_until != kNever) {
     if (now < tx.rnr_hold_until) return false;
     tx.rnr_hold_until = kNever;
@@ -120,6 +122,10 @@ bool Engine::Impl::has_request(Time now, QueuePair& qp) {
 }
 
 uint32_t Engine::Impl::next_request_bytes(const QueuePair& qp, const Connection& c, DataOp& op) const {
+  if (!qp.tx.forgets.empty()) {
+    op = DataOp::kVoid;
+    return 0;
+  }
   const SendWqe& wqe = qp.tx.sq[qp.tx.next];
   op = op_for(wqe.opcode);
   return wqe.wants_response() ? 0 : std::min(c.payload_mtu, wqe.length - wqe.next_offset);
@@ -127,6 +133,7 @@ uint32_t Engine::Impl::next_request_bytes(const QueuePair& qp, const Connection&
 
 TxPacket Engine::Impl::cut_request(Time now, Connection& c, QueuePair& qp) {
   TxHalf& tx = qp.tx;
+  if (!tx.forgets.empty()) return cut_forget(c, qp);
   SendWqe& wqe = tx.sq[tx.next];
   if (!wqe.started) {
     wqe.started = true;
@@ -150,6 +157,16 @@ TxPacket Engine::Impl::cut_request(Time now, Connection& c, QueuePair& qp) {
     wqe.all_sent = true;
     ++tx.next;
   }
+  return packet;
+}
+
+// A VOID with a CPSN of its own: the receiver forgets what it has of this message, unless it is complete.
+TxPacket Engine::Impl::cut_forget(Connection& c, QueuePair& qp) {
+  TxPacket packet;
+  void_packet(c, packet, static_cast<uint16_t>(qp.attr.dest_qpn & 0xffff), qp.tx.forgets.front());
+  packet.voided_for = &qp;
+  ++qp.tx.voids_open;
+  qp.tx.forgets.pop();
   return packet;
 }
 
@@ -198,7 +215,7 @@ void Engine::Impl::complete_requests(Time now, QueuePair& qp) {
     tx.sq.pop();
     if (tx.accepted < tx.sq.begin()) tx.accepted = tx.sq.begin();
   }
-  if (tx.next == tx.sq.begin()) tx.working_since = kNever;
+  if (tx.idle()) tx.working_since = kNever;
   if (qp.state == QpState::kSqd) check_drained(qp);
 }
 
@@ -244,8 +261,9 @@ void Engine::Impl::void_requests(Time, QueuePair& qp, uint64_t from_msn) {
 }
 
 // RNR: the receiver had no receive for this message. All packets of it and of later messages that are not
-// accepted become VOID; when those are accepted and the timer has run, the messages start again with fresh
-// CPSNs, same MSN and RQSN.
+// accepted become VOID. When those are accepted it is still unknown which of them came as data before; so the
+// receiver is told to forget, by one more VOID for each message. When these are accepted and the timer has
+// run, the messages start again with fresh CPSNs, same MSN and RQSN.
 void Engine::Impl::start_rewind(Time now, QueuePair& qp, uint64_t msn, Nanos hold) {
   TxHalf& tx = qp.tx;
   if (tx.rewind_from != UINT64_MAX) return;
@@ -264,6 +282,15 @@ void Engine::Impl::start_rewind(Time now, QueuePair& qp, uint64_t msn, Nanos hol
 void Engine::Impl::finish_rewind(Time now, QueuePair& qp) {
   TxHalf& tx = qp.tx;
   const uint64_t from = std::max(tx.rewind_from, tx.sq.begin());
+  if (!tx.forgetting) {
+    tx.forgetting = true;
+    for (uint64_t msn = from; msn != tx.sq.end() && msn <= tx.next; ++msn) {
+      if (tx.sq[msn].voided) tx.forgets.push(msn);
+    }
+    make_ready(now, qp);
+  }
+  if (!tx.forgets.empty()) return;
+  tx.forgetting = false;
   tx.rewind_from = UINT64_MAX;
   uint64_t next = tx.next;
   for (uint64_t msn = from; msn != tx.sq.end() && msn <= tx.next; ++msn) {

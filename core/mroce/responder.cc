@@ -88,15 +88,17 @@ Verdict Engine::Impl::take_request(Time now, Connection& c, QueuePair& qp, const
   } else if (!same_message(m, data)) {
     return fail_message(qp, msn, NakCode::kInvalid, WcStatus::kSuccess);
   }
+  // After an RNR the sender starts messages again of which it does not know that they are complete here.
+  if (m.complete) return Verdict::accept();
   const bool carries = is_write(data.op) || is_send(data.op);
   if (carries) {
     const uint64_t rest = uint64_t{data.length} - std::min(data.offset, data.length);
     const uint64_t expected = std::min<uint64_t>(c.payload_mtu, rest);
     if (data.offset % c.payload_mtu != 0 || payload.size() != expected || (data.length != 0 && rest == 0) ||
-        m.received + payload.size() > m.length || m.complete) {
+        m.received + payload.size() > m.length) {
       return fail_message(qp, msn, NakCode::kInvalid, WcStatus::kSuccess);
     }
-  } else if (!payload.empty() || data.offset != 0 || m.complete) {
+  } else if (!payload.empty() || data.offset != 0) {
     return fail_message(qp, msn, NakCode::kInvalid, WcStatus::kSuccess);
   }
   if (consumes_receive(data.op) && wire::expand32(data.rqsn, next_receive(qp)) < next_receive(qp)) {

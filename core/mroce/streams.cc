@@ -280,8 +280,7 @@ void Engine::Impl::forget_voids(Connection& c, QueuePair& qp) {
   for (uint64_t i = c.tx.begin(); i != c.tx.end(); ++i) {
     if (c.tx[i].voided_for == &qp) c.tx[i].voided_for = nullptr;
   }
-  qp.tx.voids_open = 0;
-  qp.tx.rewind_from = UINT64_MAX;
+  qp.tx.stop_rewind();
 }
 
 void Engine::Impl::close_tx(Time now, QueuePair& qp) {
@@ -290,7 +289,7 @@ void Engine::Impl::close_tx(Time now, QueuePair& qp) {
   tx.working_since = kNever;
   tx.blocked_since = kNever;
   tx.rnr_hold_until = kNever;
-  tx.rewind_from = UINT64_MAX;
+  tx.stop_rewind();
   if (tx.conn == nullptr || tx.state == TxHalf::State::kClosed || tx.state == TxHalf::State::kClosing) return;
   Connection& c = *tx.conn;
   void_requests(now, qp, 0);

@@ -212,6 +212,7 @@ void Engine::Impl::fire(Time now, QueuePair& qp) {
   }
   if (tx.blocked_since != kNever && qp.attr.rnr_retry != 7 &&
       now >= tx.blocked_since + qp.attr.rnr_retry * tx.peer_rnr_timer) {
+    tx.blocked_since = kNever;  // earlier work may keep the queue pair alive, and this is due only once
     fail_request(now, qp, tx.next, WcStatus::kRnrRetryExcErr);
     return;
   }

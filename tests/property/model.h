@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -98,7 +99,8 @@ struct Flow {
   size_t next_end = 0;      // the first that has not ended
   size_t next_receive = 0;  // no message before this one waits for its receive to complete
   bool failed = false;      // a completion with an error was seen
-  Mr region;                // at the responder
+  Mr region;                // at the responder; `addr` is where the peer believes it to be
+  uint64_t host = 0;        // where it is
   std::vector<std::byte> initial;
   uint32_t mtu = 0;  // smallest payload of a full packet that it may have; 0: not known yet
 
@@ -116,9 +118,14 @@ struct Side {
   Flow* in = nullptr;
   ReceivePool* receives = nullptr;
   std::unique_ptr<ReceivePool> own_receives;
-  bool alive = true;  // not destroyed
-  bool ready = true;  // RTS was reached
-  bool gone = false;  // its endpoint crashed
+  bool alive = true;      // not destroyed
+  bool ready = true;      // RTS was reached
+  bool gone = false;      // its endpoint crashed
+  uint64_t user = 0;      // of the queue pair
+  bool draining = false;  // in SQD
+  // Waits until it is told so. Who does not may find an old notice later, so this is settled once.
+  std::optional<bool> waits_for_drain;
+  bool drained = false;  // and told so: nothing of its flow may happen
 };
 
 struct Link {
@@ -129,7 +136,8 @@ struct Link {
   bool fragile = false;  // an endpoint is new: its peer may take the old one for alive, and fail by silence
   bool retiring = false;
   bool retired = false;
-  bool must_succeed() const { return !disturbed && !fragile && !flawed(); }
+  bool impatient = false;  // may fail for want of receives
+  bool must_succeed() const { return !disturbed && !fragile && !impatient && !flawed(); }
   bool alive() const { return side[0].alive || side[1].alive; }
   bool flawed() const { return flow[0].has_flaw_posted() || flow[1].has_flaw_posted(); }
 };

@@ -71,6 +71,23 @@ void draw_faults(Rng& rng, RunOptions& o) {
   o.longest_outage = millis(static_cast<int64_t>(rng.between(1, rng.chance(0.3) ? 1000 : 50)));
 }
 
+// What came later is drawn last, so that old seeds keep their meaning as far as possible.
+void draw_more(Rng& rng, RunOptions& o) {
+  o.solicited = rng.chance(0.5) && o.by_events;
+  o.drains = rng.chance(0.25);
+  o.reregisters = rng.chance(0.25);
+  o.lazy = rng.chance(o.destroys ? 0.5 : 0.1) && !o.by_events;
+  o.resizes = rng.chance(0.25) && !o.lazy;
+  if (rng.chance(0.05)) o.rnr_retry = static_cast<uint8_t>(rng.below(7));
+  if (!rng.chance(0.15)) return;
+  // Receives of an SRQ are granted on demand only: who believes to have credit would never ask.
+  o.shared_receives = false;
+  o.slow_receives = true;
+  o.overcommit = static_cast<uint32_t>(rng.between(1, 5));
+  o.min_rnr_timer = static_cast<uint8_t>(rng.between(1, 16));
+  if (rng.chance(0.25)) o.rnr_retry = static_cast<uint8_t>(rng.below(7));
+}
+
 }  // namespace
 
 RunOptions draw_options(uint64_t seed) {
@@ -99,26 +116,31 @@ RunOptions draw_options(uint64_t seed) {
     o.faults.late_duplicate_after = seconds(3600);
   }
   o.coalesce = rng.chance(0.8);
+  draw_more(rng, o);
   return o;
 }
 
 std::string describe(const RunOptions& o) {
   const Faults& f = o.faults;
-  std::string text =
-      fmt::format("seed {}: {} endpoints, {} links, at most {} operations of {} bytes;{}{}{}{}{}{}{}{}{}{}\n",
-                  o.seed, o.endpoints, o.links, o.operations, o.largest, o.to_itself ? " to_itself" : "",
-                  o.shared_cqs ? " shared_cqs" : "", o.shared_receives ? " shared_receives" : "",
-                  o.by_events ? " by_events" : "", o.flaws ? " flaws" : "", o.destroys ? " destroys" : "",
-                  o.slow_receives ? " slow_receives" : "", o.near_wrap ? " near_wrap" : "",
-                  o.one_hour ? " one_hour" : "", o.goodbye ? " goodbye" : "");
+  std::string text = fmt::format(
+      "seed {}: {} endpoints, {} links, at most {} operations of {} bytes;{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}\n",
+      o.seed, o.endpoints, o.links, o.operations, o.largest, o.to_itself ? " to_itself" : "",
+      o.shared_cqs ? " shared_cqs" : "", o.shared_receives ? " shared_receives" : "",
+      o.by_events ? " by_events" : "", o.flaws ? " flaws" : "", o.destroys ? " destroys" : "",
+      o.slow_receives ? " slow_receives" : "", o.near_wrap ? " near_wrap" : "", o.one_hour ? " one_hour" : "",
+      o.goodbye ? " goodbye" : "", o.solicited ? " solicited" : "", o.drains ? " drains" : "",
+      o.reregisters ? " reregisters" : "", o.lazy ? " lazy" : "", o.resizes ? " resizes" : "");
   text += fmt::format(
       "  planes {} paths {} max_payload {} cpsn_window {} window_bytes {} initial_window {} ack_every {} "
       "held_bytes {} "
       "tail_hold {} ecn {} read_rate_bps {} read_buffer_bytes {}\n",
       o.planes, o.paths, o.max_payload, o.cpsn_window, o.window_bytes, o.initial_window, o.ack_every,
       o.held_bytes, o.tail_hold, o.ecn, o.read_rate_bps, o.read_buffer_bytes);
-  text += fmt::format("  max_send_wr {} max_recv_wr {} max_sge {} max_inline {} rd_atomic {}\n",
-                      o.max_send_wr, o.max_recv_wr, o.max_sge, o.max_inline, o.rd_atomic);
+  text += fmt::format(
+      "  max_send_wr {} max_recv_wr {} max_sge {} max_inline {} rd_atomic {} overcommit {} rnr_retry {} "
+      "min_rnr_timer {}\n",
+      o.max_send_wr, o.max_recv_wr, o.max_sge, o.max_inline, o.rd_atomic, o.overcommit, o.rnr_retry,
+      o.min_rnr_timer);
   text += fmt::format(
       "  latency_us {} jitter_us {} loss {:.3f} burst_loss {:.4f} x {} us, reorder {:.3f} by {} us, "
       "duplicate {:.3f} "

@@ -25,6 +25,12 @@ struct RunOptions {
   bool near_wrap = false;        // first sequence numbers shortly before 2^32
   bool one_hour = false;         // duplicates that come an hour later, and an hour that passes
   bool goodbye = false;          // all endpoints shut down at the end
+  bool solicited = false;        // with by_events: some CQs are armed for solicited completions only
+  bool drains = false;           // queue pairs go to SQD and come back
+  bool reregisters = false;      // regions get other keys, places and rights
+  bool lazy = false;             // CQs are polled now and then only
+  bool resizes = false;          // CQs change their capacity
+  uint32_t overcommit = 0;       // credits that the network adds to all that a receiver grants: it makes RNR
 
   // Engine configuration, the same for all endpoints
   uint32_t planes = 1;
@@ -46,6 +52,8 @@ struct RunOptions {
   uint32_t max_sge = 4;
   uint32_t max_inline = 256;
   uint8_t rd_atomic = 16;
+  uint8_t rnr_retry = 7;
+  uint8_t min_rnr_timer = 12;
 
   // Network
   Faults faults;

@@ -8,13 +8,16 @@
 // previous one left. Completions (oracle_completions.cc): one for each signaled work request, in order, with
 // the right fields; a success implies that the bytes are where they belong; after a failure everything else
 // is flushed; receives complete in the order of the messages, with their bytes, behind everything before
-// them. READ and final contents: each byte must come from a WRITE that no later one has certainly replaced:
-// one that was posted after the completion of the earlier, or whose tail covers the byte.
+// them; a queue pair that goes to ERR flushes all receives; a queue pair that told that it is drained (SQD)
+// does nothing for its work requests. READ and final contents: each byte must come from a WRITE that no later
+// one has certainly replaced: one that was posted after the completion of the earlier, or whose tail covers
+// the byte.
 #pragma once
 
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/property/model.h"
@@ -40,9 +43,16 @@ class Oracle {
   void posted(Flow& flow, Op& op);
   void post_refused(Op& op);
   void forget_op_memory(Op& op, Endpoint& endpoint);
+  void disturbed(Link& link);  // the application breaks it
   void destroyed(Side& side);
   // Deregistered: nothing may be read or written there any more.
-  void region_gone(const Flow& flow) { areas_[flow.responder->endpoint->index()].erase(flow.region.addr); }
+  void region_gone(const Flow& flow) { areas_[flow.responder->endpoint->index()].erase(flow.host); }
+  // The region is at `host` now, with the same contents.
+  void region_moved(Flow& flow, uint64_t host);
+  // Messages may start again after an RNR NAK, from their first byte: bytes may come again before the end.
+  void allow_rewinds() { rewinds_ = true; }
+  // Did a completion come, since this was asked last, that a CQ armed for solicited ones has to tell?
+  bool take_notable() { return std::exchange(notable_, false); }
   void pool_gone(const ReceivePool& pool) { areas_[pool.endpoint->index()].erase(pool.memory.addr); }
 
   // ---- completions
@@ -82,6 +92,7 @@ class Oracle {
   void check_tail(Flow& flow, const Op& op);
   bool all_before_is_placed(const Flow& flow, const Op& op) const;
   bool may_place(const Side& side, std::string_view what);
+  void check_running(const Flow& flow, std::string_view what);
   void check_region(const Flow& flow, std::span<const std::byte> bytes, uint64_t addr, const Op* reader);
   std::vector<const Op*> candidates(const Flow& flow, uint64_t addr, uint64_t length, const Op* reader) const;
   bool replaced(const Flow& flow, const Op& earlier, const Op& later, uint64_t addr) const;
@@ -97,6 +108,8 @@ class Oracle {
   void end_receive(ReceivePool& pool, uint64_t id);
 
   bool tail_hold_;
+  bool rewinds_ = false;
+  bool notable_ = false;
   std::vector<Violation> violations_;
   uint64_t tick_ = 0;
   std::map<uint32_t, Areas> areas_;                          // by endpoint

@@ -49,10 +49,17 @@ void Oracle::forget_op_memory(Op& op, Endpoint& endpoint) {
   areas_[endpoint.index()].erase(op.local);
 }
 
+// Receives of both sides may be left with a part of a message, and given back.
+void Oracle::disturbed(Link& link) {
+  link.disturbed = true;
+  for (Side& side : link.side) {
+    if (side.receives != nullptr) side.receives->disturbed = true;
+  }
+}
+
 void Oracle::destroyed(Side& side) {
   side.alive = false;
-  side.link->disturbed = true;
-  if (side.receives != nullptr) side.receives->disturbed = true;
+  disturbed(*side.link);
   Flow& flow = *side.out;
   for (size_t i = flow.next_end; i < flow.next_post; ++i) end_op(flow, flow.ops[i], Op::End::kAbandoned);
 }
@@ -104,6 +111,7 @@ WcStatus status_of(const Op& op) {
 
 void Oracle::on_send_completion(Side& side, const Wc& wc) {
   Flow& flow = *side.out;
+  notable_ = notable_ || wc.status != WcStatus::kSuccess;
   size_t index = flow.next_end;
   while (index < flow.next_post && flow.ops[index].id != wc.wr_id) ++index;
   if (index >= flow.next_post) {
@@ -181,6 +189,7 @@ void Oracle::check_failure(Flow& flow, const Op& op, const Wc& wc) {
   const bool by_peer = link.disturbed || link.fragile || other.has_flaw_posted();
   const bool collateral = wc.status == WcStatus::kRetryExcErr || wc.status == WcStatus::kWrFlushErr;
   if (by_peer && collateral) return;
+  if (link.impatient && (wc.status == WcStatus::kRnrRetryExcErr || collateral)) return;
   if (link.deregistered && (wc.status == WcStatus::kRemAccessErr || wc.status == WcStatus::kRemOpErr)) return;
   if (op.flaw != Flaw::kNone && wc.status == status_of(op) && &op == &flow.ops[flow.first_flaw()]) return;
   report("status", fmt::format("failed with {}: {}", static_cast<int>(wc.status), describe(flow, op)));
@@ -205,6 +214,7 @@ void Oracle::end_receive(ReceivePool& pool, uint64_t id) {
 
 void Oracle::on_receive_completion(Side& side, const Wc& wc) {
   ReceivePool& pool = *side.receives;
+  notable_ = notable_ || wc.status != WcStatus::kSuccess;
   Receive* receive = find_receive(pool, wc.wr_id);
   if (receive == nullptr) {
     report("completion_unknown", fmt::format("a receive completes that is not posted: id {}, status {}",
@@ -226,6 +236,7 @@ void Oracle::on_receive_completion(Side& side, const Wc& wc) {
   if (flow.next_receive >= flow.next_post) {
     report("completion_unknown", fmt::format("a receive completes, but nothing was sent: id {}", wc.wr_id));
   } else {
+    notable_ = notable_ || (flow.ops[flow.next_receive].flags & send_flag::kSolicited) != 0;
     check_receive(side, flow, flow.ops[flow.next_receive], *receive, wc);
     ++flow.next_receive;
   }
@@ -293,6 +304,13 @@ void Oracle::check_receive(Side& side, Flow& flow, const Op& op, const Receive& 
 
 void Oracle::check_finished(Link& link) {
   const bool must_succeed = link.must_succeed();
+  for (const Side& side : link.side) {
+    if (!side.alive || !side.own_receives || side.qp.state() != QpState::kErr) continue;
+    for (const Receive& receive : side.own_receives->outstanding)
+      report("completion_lost",
+             fmt::format("receive {} of queue pair {:#x}, which is in ERR, was not flushed", receive.id,
+                         side.qp.number));
+  }
   for (Flow& flow : link.flow) {
     if (!flow.requester->alive) continue;
     // Work requests at the end that asked for no completion and got none have ended if nothing failed.

@@ -22,10 +22,10 @@ void Oracle::watch(Endpoint& endpoint) {
 void Oracle::add_link(Link& link) {
   for (Flow& flow : link.flow) {
     Area area;
-    area.end = flow.region.addr + flow.region.length;
+    area.end = flow.host + flow.region.length;
     area.flow = &flow;
-    areas_[flow.responder->endpoint->index()][flow.region.addr] = area;
-    const auto bytes = flow.responder->endpoint->memory().bytes(flow.region.addr, flow.region.length);
+    areas_[flow.responder->endpoint->index()][flow.host] = area;
+    const auto bytes = flow.responder->endpoint->memory().bytes(flow.host, flow.region.length);
     flow.initial.assign(bytes.begin(), bytes.end());
     for (size_t i = 0; i < flow.ops.size(); ++i) {
       if (flow.ops[i].is_atomic()) atomics_[flow.ops[i].operand] = {&flow, i};
@@ -52,7 +52,7 @@ void Oracle::add_words(Endpoint& endpoint, const Mr& words) {
 void Oracle::remove_link(Link& link) {
   for (Flow& flow : link.flow) {
     check_final_memory(flow);
-    areas_[flow.responder->endpoint->index()].erase(flow.region.addr);
+    region_gone(flow);
     for (Op& op : flow.ops) {
       if (op.is_atomic()) atomics_.erase(op.operand);
     }
@@ -60,6 +60,15 @@ void Oracle::remove_link(Link& link) {
   for (Side& side : link.side) {
     if (side.own_receives) areas_[side.endpoint->index()].erase(side.own_receives->memory.addr);
   }
+}
+
+void Oracle::region_moved(Flow& flow, uint64_t host) {
+  Areas& areas = areas_[flow.responder->endpoint->index()];
+  Area area = areas.at(flow.host);
+  areas.erase(flow.host);
+  area.end = host + flow.region.length;
+  areas[host] = area;
+  flow.host = host;
 }
 
 Oracle::Area* Oracle::area_of(uint32_t endpoint, uint64_t addr, uint64_t length) {
@@ -86,6 +95,12 @@ bool Oracle::may_place(const Side& side, std::string_view what) {
   return true;
 }
 
+void Oracle::check_running(const Flow& flow, std::string_view what) {
+  if (flow.requester->drained)
+    report("drained", fmt::format("{} for queue pair {:#x} of {}, which is drained", what,
+                                  flow.requester->qp.number, flow.requester->endpoint->name()));
+}
+
 void Oracle::on_place(Endpoint& endpoint, const Placement& placement, std::span<const std::byte> data) {
   if (placement.length == 0) return;
   Area* area = area_of(endpoint.index(), placement.addr, placement.length);
@@ -95,9 +110,12 @@ void Oracle::on_place(Endpoint& endpoint, const Placement& placement, std::span<
     return;
   }
   switch (area->kind) {
-    case Area::Kind::kRegion:
-      place_in_region(*area->flow, placement, data);
+    case Area::Kind::kRegion: {
+      Placement as_named = placement;
+      as_named.addr += area->flow->region.addr - area->flow->host;
+      place_in_region(*area->flow, as_named, data);
       return;
+    }
     case Area::Kind::kReceive: {
       const uint64_t slot = (placement.addr - area->pool->memory.addr) / std::max(1u, area->pool->bytes_each);
       const auto& waiting = area->pool->outstanding;
@@ -112,6 +130,7 @@ void Oracle::on_place(Endpoint& endpoint, const Placement& placement, std::span<
                fmt::format("the source of a work request was written: {}", describe(*area->flow, *area->op)));
       } else {
         may_place(*area->flow->requester, "a response");
+        check_running(*area->flow, "a response");
       }
       area->op->landed_bytes += placement.length;
       if (area->op->landed_bytes > area->op->length) {
@@ -144,6 +163,7 @@ uint32_t smallest_payload(const Flow& flow) {
 
 void Oracle::place_in_region(Flow& flow, const Placement& placement, std::span<const std::byte> data) {
   if (!may_place(*flow.responder, "a WRITE")) return;
+  check_running(flow, "a WRITE");
   if (flow.mtu == 0) flow.mtu = smallest_payload(flow);
   // What ended in another way than by success may still have been under way.
   for (size_t i = 0; i < flow.next_post; ++i) {
@@ -173,9 +193,10 @@ bool Oracle::try_place(Flow& flow, Op& op, const Placement& placement, std::span
   if (op.placed.empty()) op.placed.resize((op.length + kGranule - 1) / kGranule);
   const bool twice =
       std::find(op.placed.begin() + begin, op.placed.begin() + end, true) != op.placed.begin() + end;
-  if (twice || !is_pattern(data, op.pattern, offset)) return false;
+  if (!is_pattern(data, op.pattern, offset)) return false;
+  if (twice && !rewinds_) return false;
+  if (!twice) op.placed_bytes += placement.length;
   std::fill(op.placed.begin() + begin, op.placed.begin() + end, true);
-  op.placed_bytes += placement.length;
   if (last != placement.tail)
     report("tail_order", fmt::format("wrong call for a tail: {}", describe(flow, op)));
   if (last && tail_hold_) check_tail(flow, op);
@@ -208,8 +229,10 @@ void Oracle::on_fetch(Endpoint& endpoint, uint64_t addr, uint32_t length) {
   if (area == nullptr || area->kind == Area::Kind::kReceive) {
     report("stale", fmt::format("{} bytes were read at {:#x} of {}, which nobody offers", length, addr,
                                 endpoint.name()));
-  } else if (area->kind == Area::Kind::kOperation && area->op->reads()) {
-    report("stale", fmt::format("the target of a READ was read: {}", describe(*area->flow, *area->op)));
+  } else if (area->kind == Area::Kind::kOperation) {
+    if (area->op->reads())
+      report("stale", fmt::format("the target of a READ was read: {}", describe(*area->flow, *area->op)));
+    if (!area->op->is_inline()) check_running(*area->flow, "a fetch");
   }
 }
 
@@ -228,6 +251,7 @@ void Oracle::on_atomic(Endpoint& endpoint, const AtomicExecution& execution) {
   }
   word->second = endpoint.memory().word(execution.addr);
   may_place(*flow.responder, "an atomic");
+  check_running(flow, "an atomic");
   const bool matches = op.posted && op.remote == execution.addr && op.compare == execution.compare &&
                        execution.is_swap == (op.opcode == Opcode::kCompareSwap) &&
                        (op.flaw == Flaw::kNone || op.flaw == Flaw::kLocalKey);
@@ -304,7 +328,7 @@ void Oracle::check_region(const Flow& flow, std::span<const std::byte> bytes, ui
 }
 
 void Oracle::check_final_memory(Flow& flow) {
-  const auto bytes = flow.responder->endpoint->memory().bytes(flow.region.addr, flow.region.length);
+  const auto bytes = flow.responder->endpoint->memory().bytes(flow.host, flow.region.length);
   check_region(flow, bytes, flow.region.addr, nullptr);
 }
 

@@ -3,6 +3,7 @@
 //   MROCE_PROPERTY_RUNS=5000   so many runs
 //   MROCE_PROPERTY_FIRST=100   beginning with this seed
 //   MROCE_PROPERTY_SEED=42     only this one, and say what it is
+//   MROCE_PROPERTY_TALLY=1     goes on after failures, and prints a line for each: FAILED seed kind kind…
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -12,6 +13,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <set>
+#include <string_view>
 
 #include "tests/harness/pair.h"
 #include "tests/property/run.h"
@@ -21,6 +24,7 @@ namespace {
 
 constexpr uint64_t kDefaultRuns = 300;
 constexpr unsigned kLongestRun = 120;  // seconds: an endless loop is told, too
+constexpr unsigned kLongestTally = 20;
 
 std::optional<uint64_t> number_from(const char* name) {
   const char* text = std::getenv(name);
@@ -37,10 +41,10 @@ extern "C" void on_fatal_signal(int signal) {
   std::raise(signal);
 }
 
-RunResult run_one(const RunOptions& options) {
+RunResult run_one(const RunOptions& options, unsigned longest = kLongestRun) {
   const std::string text = "\nwhile running " + describe(options) + "\n";
   std::snprintf(current_run, sizeof current_run, "%s", text.c_str());
-  alarm(kLongestRun);
+  alarm(longest);
   RunResult result = Run(options).go();
   alarm(0);
   return result;
@@ -53,24 +57,36 @@ std::string report(const RunOptions& options, const RunResult& result) {
   return text + fmt::format("replay with MROCE_PROPERTY_SEED={}", options.seed);
 }
 
+void print_tally(uint64_t seed, const RunResult& result) {
+  std::set<std::string_view> kinds;
+  for (const Violation& violation : result.violations) kinds.insert(violation.kind);
+  std::string line = fmt::format("FAILED {}", seed);
+  for (const std::string_view kind : kinds) line += fmt::format(" {}", kind);
+  std::puts(line.c_str());
+  std::fflush(stdout);
+}
+
 TEST(Property, random_runs_have_no_violation) {
   for (const int signal : {SIGABRT, SIGSEGV, SIGALRM}) std::signal(signal, on_fatal_signal);
   const auto only = number_from("MROCE_PROPERTY_SEED");
   const uint64_t first = only.value_or(number_from("MROCE_PROPERTY_FIRST").value_or(1));
   const uint64_t runs = only ? 1 : number_from("MROCE_PROPERTY_RUNS").value_or(kDefaultRuns);
+  const bool tally = number_from("MROCE_PROPERTY_TALLY").has_value();
+  const uint64_t most_failures = tally ? UINT64_MAX : 10;
   uint64_t operations = 0, completions = 0, datagrams = 0, failures = 0;
-  for (uint64_t seed = first; seed < first + runs && failures < 10; ++seed) {
+  for (uint64_t seed = first; seed < first + runs && failures < most_failures; ++seed) {
     const RunOptions options = draw_options(seed);
-    const RunResult result = run_one(options);
+    const RunResult result = run_one(options, tally ? kLongestTally : kLongestRun);
     operations += result.operations;
     completions += result.completions;
     datagrams += result.datagrams;
     if (!result.violations.empty()) {
       ++failures;
       ADD_FAILURE() << report(options, result);
+      if (tally) print_tally(seed, result);
     }
     if (only) std::printf("%s\n", report(options, result).c_str());
-    if (seed % 20 != 0 && !only) continue;
+    if ((seed % 20 != 0 && !only) || tally) continue;
     if (run_one(options).hash != result.hash)
       ADD_FAILURE() << "not the same when repeated: " << describe(options);
   }

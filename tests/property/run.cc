@@ -99,6 +99,7 @@ void Run::post_receives(ReceivePool& pool, Side* side, uint32_t most) {
 }
 
 void Run::act() {
+  resume_drained();
   for (const auto& host : hosts_) {
     if (host->shared && (!o_.slow_receives || calm_ || rng_.chance(0.1))) {
       post_receives(*host->shared, nullptr, o_.slow_receives ? 3 : 1000);
@@ -112,6 +113,7 @@ void Run::act() {
         post_receives(*side.own_receives, &side, o_.slow_receives ? 3 : 1000);
       }
       if (rng_.chance(0.4)) post_some(side);
+      vary(side);
     }
     if (remakes_left_ > 0 && !final_ && link.alive() && !link.disturbed && rng_.chance(0.01)) disturb(link);
   }
@@ -140,18 +142,40 @@ void Run::take(Cq& cq) {
 
 void Run::poll(bool everything) {
   if (!o_.by_events || everything) {
-    for (const auto& cq : cqs_) take(*cq);
+    for (const auto& cq : cqs_) {
+      if (everything || !o_.lazy || rng_.chance(0.05)) take(*cq);
+    }
     if (!o_.by_events) return;
   }
-  for (const auto& cq : cqs_) {
-    if (cq->armed && !cq->endpoint->take_event(EventKind::kCompletion, cq->user)) continue;
-    if (cq->armed && plant_ != nullptr && plant_->now(Bug::kLostNotification)) continue;
-    take(*cq);
-    const Status armed = cq->endpoint->engine().arm_cq(cq->handle, false);
-    cq->armed = true;
-    if (!armed) oracle_.report("post", "a CQ cannot be armed");
-    take(*cq);  // what came between the two
-  }
+  for (const auto& cq : cqs_) poll_by_event(*cq);
+}
+
+// Takes what nobody is told of.
+void Run::look_everywhere() {
+  looks_ = true;
+  poll(o_.lazy);
+  looks_ = false;
+}
+
+void Run::poll_by_event(Cq& cq) {
+  bool told = cq.armed && cq.endpoint->take_event(EventKind::kCompletion, cq.user);
+  if (told && plant_ != nullptr && plant_->now(Bug::kLostNotification)) told = false;
+  // Who is told of solicited completions only looks for the others now and then.
+  const bool looks = cq.armed && cq.solicited && (looks_ || rng_.chance(0.02));
+  if (cq.armed && !told && !looks) return;
+  oracle_.take_notable();
+  take(cq);
+  const bool notable = oracle_.take_notable();
+  if (cq.armed && cq.solicited && !told && notable)
+    oracle_.report("notification", "a solicited or failed completion came without one");
+  if (cq.armed && cq.solicited && told && !notable && !disturbed_any_)
+    oracle_.report("notification", "one came for completions that nobody solicited");
+  if (cq.armed && !told) cq.endpoint->engine().arm_cq(cq.handle, false);  // the wider one holds
+  cq.solicited = o_.solicited && !(cq.armed && !told) && rng_.chance(0.7);
+  const Status armed = cq.endpoint->engine().arm_cq(cq.handle, cq.solicited);
+  cq.armed = true;
+  if (!armed) oracle_.report("post", "a CQ cannot be armed");
+  take(cq);  // what came between the two
 }
 
 bool Run::finished(const Link& link) const {
@@ -184,6 +208,7 @@ bool Run::all_posted() const {
 RunResult Run::go() {
   for (uint32_t i = 0; i < o_.endpoints; ++i) add_host();
   schedule_faults();
+  if (o_.overcommit != 0) overcommit_credits();
   for (uint32_t i = 0; i < o_.links; ++i) {
     const size_t a = rng_.below(hosts_.size());
     const size_t b = o_.to_itself && i == 0 ? a : (a + 1 + rng_.below(hosts_.size() - 1)) % hosts_.size();

@@ -36,6 +36,7 @@ class Run {
     CqHandle handle;
     uint64_t user = 0;
     bool armed = false;
+    bool solicited = false;  // armed for solicited and failed completions only
   };
   struct Host {  // one endpoint and what its application has
     Endpoint* endpoint = nullptr;
@@ -75,10 +76,20 @@ class Run {
   bool wants_to_post(const Side& side) const;
   void post_receives(ReceivePool& pool, Side* side, uint32_t most);
   void poll(bool everything);
+  void poll_by_event(Cq& cq);
+  void look_everywhere();
   void take(Cq& cq);
   bool finished(const Link& link) const;
   bool all_finished() const;
   bool all_posted() const;
+
+  // vary.cc: what must have no effect
+  void vary(Side& side);
+  void drain(Side& side);
+  void resume_drained();
+  void reregister(Flow& flow);
+  void resize(Cq& cq);
+  void overcommit_credits();
 
   // disturb.cc
   void disturb(Link& link);
@@ -110,8 +121,10 @@ class Run {
   uint64_t completion_hash_ = 0xcbf29ce484222325ULL;
   RunResult result_;
   bool calm_ = false;
+  bool looks_ = false;  // who is told of solicited completions only looks for the others, too
   bool final_ = false;
   bool disturbed_any_ = false;
+  uint64_t last_qp_user_ = 0;
   uint32_t pending_ = 0;  // things that the application will do later
   uint32_t remakes_left_ = 0;
 };

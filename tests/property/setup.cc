@@ -79,7 +79,10 @@ void Run::make_side(Side& side, Link& link, Host& host) {
   options.send_cq = o_.shared_cqs ? host.shared_cq : make_cq(host);
   options.recv_cq = o_.shared_cqs || rng_.chance(0.3) ? options.send_cq : make_cq(host);
   if (host.shared != nullptr && rng_.chance(0.8)) options.srq = host.shared->srq;
-  if (!side.qp.handle) side.qp = host.endpoint->make_qp(options);
+  if (!side.qp.handle) {
+    options.user = side.user = ++last_qp_user_;
+    side.qp = host.endpoint->make_qp(options);
+  }
   host.by_qpn[side.qp.number] = &side;
   if (!side.own_receives && side.receives == nullptr) {
     if (options.srq) {
@@ -102,6 +105,7 @@ void Run::begin_link(Link& link, Host& a, Host& b) {
     flow.responder = &link.side[1 - i];
     if (flow.region.length == 0)
       flow.region = flow.responder->endpoint->make_mr(64 + rng_.below(o_.largest * 3 / 2));
+    if (flow.host == 0) flow.host = flow.region.addr;
   }
   const bool flawed = o_.flaws && rng_.chance(0.5);
   const bool which = rng_.chance(0.5);
@@ -113,6 +117,9 @@ void Run::begin_link(Link& link, Host& a, Host& b) {
   oracle_.add_link(link);
   ConnectOptions options;
   options.timeout = kTimeout;
+  options.rnr_retry = o_.rnr_retry;
+  options.min_rnr_timer = o_.min_rnr_timer;
+  link.impatient = o_.rnr_retry != 7;
   options.max_rd_atomic = o_.rd_atomic;
   options.max_dest_rd_atomic = static_cast<uint8_t>(rng_.between(1, o_.rd_atomic));
   options.sq_psn = static_cast<uint32_t>(rng_.below(1 << 24));

@@ -68,6 +68,22 @@ TEST(Rnr, earlier_work_completes_before_the_failure) {
   EXPECT_TRUE(completes(pair, pair.qa, 4, WcStatus::kWrFlushErr));
 }
 
+TEST(Rnr, the_failure_waits_for_earlier_work_that_takes_longer) {
+  PairOptions options;
+  options.connection.rnr_retry = 1;
+  Pair pair(options);
+  ASSERT_TRUE(pair.qa.write(1, {pair.ma.sge(0, 100)}, pair.mb.addr, pair.mb.rkey));
+  ASSERT_TRUE(completes(pair, pair.qa, 1));
+  const Time until = pair.now() + millis(100);
+  pair.network().add_filter(
+      [until](const PacketView& packet) { return packet.at < until && packet.is(wire::DataOp::kReadResp); });
+  ASSERT_TRUE(pair.qa.read(2, {pair.ma.sge(0, 100)}, pair.mb.addr, pair.mb.rkey));
+  ASSERT_TRUE(pair.qa.send(3, {pair.ma.sge(0, 100)}));
+  EXPECT_TRUE(completes(pair, pair.qa, 2));
+  EXPECT_GE(pair.now(), until);
+  EXPECT_TRUE(completes(pair, pair.qa, 3, WcStatus::kRnrRetryExcErr));
+}
+
 TEST(Rnr, a_write_with_immediate_waits_for_a_receive_like_a_send) {
   Pair pair;
   warm_up(pair);
