@@ -40,9 +40,10 @@ EngineConfig config_for(const HostContext& context, const MroceOptions& options)
   const uint64_t window = options.window_packets != 0 ? options.window_packets : 2 * bdp_packets;
   config.window_bytes = static_cast<uint32_t>(window * packet);
   config.receive_buffer_bytes = UINT32_MAX;
-  config.initial_window = options.initial_window != 0
-                              ? options.initial_window
-                              : static_cast<uint32_t>((bdp_packets + config.max_paths - 1) / config.max_paths);
+  config.initial_window =
+      options.initial_window != 0
+          ? options.initial_window
+          : static_cast<uint32_t>((bdp_packets + config.max_paths - 1) / config.max_paths);
   config.max_burst_bytes = 0;  // a packet
   config.ack_every = options.ack_every;
   config.ack_delay = Nanos{options.ack_delay_ns};
@@ -54,6 +55,8 @@ EngineConfig config_for(const HostContext& context, const MroceOptions& options)
   config.reo_min = Nanos{options.reo_min_ns};
   config.delay_gate = Nanos{0};
   config.ecn = options.ecn;
+  config.rate_hints = options.hints;
+  config.link_overhead = context.wire.of(context.payload_mtu, 60) - (context.payload_mtu + 60);
   config.tail_hold = options.tail_hold;
   config.virtual_payload = true;
   return config;
@@ -106,6 +109,8 @@ bool MroceOptions::set(std::string_view key, std::string_view value, std::string
     good = parse(value, reo_min_ns) && reo_min_ns <= 1'000'000;
   else if (key == "ecn")
     good = parse_bool(value, ecn);
+  else if (key == "hints")
+    good = parse_bool(value, hints);
   else if (key == "tail_hold")
     good = parse_bool(value, tail_hold);
   else {

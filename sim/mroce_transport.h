@@ -30,13 +30,14 @@ struct MroceOptions {
   uint32_t pto_min_ns = 0;  // 0: four base RTTs, at least 10 us
   uint32_t reo_min_ns = 5000;
   bool ecn = true;
+  bool hints = true;
   bool tail_hold = true;
 
   // Sets the member of that name. Errors name the key or the value, and the hint lists the keys.
   static constexpr const char* kKeys =
       "paths, initial_window, window_packets, cpsn_window, ack_every, ack_delay_ns, block_repeats, "
       "pto_min_ns, "
-      "reo_min_ns, ecn, tail_hold";
+      "reo_min_ns, ecn, hints, tail_hold";
   bool set(std::string_view key, std::string_view value, std::string& error);
 };
 

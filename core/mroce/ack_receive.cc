@@ -32,6 +32,7 @@ void Engine::Impl::release(Connection& c, Path& p, SentPacket& s, SentPacket::St
   s.state = state;
   --p.inflight;
   p.inflight_bytes -= s.bytes;
+  c.hints[p.plane].inflight_bytes -= s.bytes;
   c.inflight_bytes -= s.bytes;
 }
 
@@ -187,6 +188,7 @@ uint32_t Engine::Impl::on_block(Time now, Connection& c, Path& p, const wire::Pa
       accept_cpsn(now, c, s.cpsn);
     }
   }
+  on_hint(c, p, block.rate);
   const uint32_t rx = block.rx_count - p.rx_count;
   const uint32_t ce = block.ce_count - p.ce_count;
   if (rx != 0 && rx < (1u << 31)) {

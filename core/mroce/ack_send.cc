@@ -34,9 +34,10 @@ uint8_t Engine::Impl::current_penalty(Time now) {
 }
 
 namespace {
-void add_block(Time now, RxPath& path, uint8_t id, uint8_t repeats, wire::Ack& ack) {
+void add_block(Time now, RxPath& path, uint8_t id, uint16_t rate, uint8_t repeats, wire::Ack& ack) {
   wire::PathBlock& block = ack.blocks[ack.nblocks++];
   block.path = id;
+  block.rate = rate;
   block.largest = static_cast<uint32_t>(path.largest);
   block.vector = path.vector;
   block.rx_count = path.rx_count;
@@ -57,11 +58,13 @@ bool Engine::Impl::build_ack(Time now, Connection& c, TxBurst& out) {
   wire::Ack ack;
   for (size_t i = 0; i < c.rx_paths.size() && ack.nblocks < wire::kMaxPathBlocks; ++i) {
     if (c.rx_paths[i].seen && c.rx_paths[i].news)
-      add_block(now, c.rx_paths[i], static_cast<uint8_t>(i), config.block_repeats, ack);
+      add_block(now, c.rx_paths[i], static_cast<uint8_t>(i), hint_for(now, c, c.rx_paths[i]),
+                config.block_repeats, ack);
   }
   for (size_t i = 0; i < c.rx_paths.size() && ack.nblocks < wire::kMaxPathBlocks; ++i) {
     if (!c.rx_paths[i].news && c.rx_paths[i].repeats > 0 && !has_block(ack, i)) {
-      add_block(now, c.rx_paths[i], static_cast<uint8_t>(i), config.block_repeats, ack);
+      add_block(now, c.rx_paths[i], static_cast<uint8_t>(i), hint_for(now, c, c.rx_paths[i]),
+                config.block_repeats, ack);
     }
   }
   const bool more =

@@ -30,7 +30,8 @@ uint32_t Engine::Impl::burst_limit(const Connection& c) const {
       std::max<uint64_t>(c.full_packet(), std::min<uint64_t>(share, config.max_burst_bytes)));
 }
 
-Path* Engine::Impl::choose_path(Time, Connection& c) {
+Path* Engine::Impl::choose_path(Time now, Connection& c) {
+  c.paced_until = kNever;
   const uint64_t packets = c.window_bytes(config.window_bytes) / c.full_packet();
   // A path that gets its next packet too late detects no gaps: keep at least two packets a path in flight.
   const size_t active =
@@ -40,6 +41,10 @@ Path* Engine::Impl::choose_path(Time, Connection& c) {
   size_t considered = 0;
   const size_t n = c.paths.size();
   const double most = cc_max(c);
+  uint32_t closed_planes = 0;
+  for (uint32_t plane = 0; config.rate_hints && plane < c.planes; ++plane) {
+    if (!hint_allows(now, c, plane, c.paced_until)) closed_planes |= 1u << plane;
+  }
   for (size_t i = 0, at = c.next_path % n; i < n; ++i, ++at) {
     Path& p = c.paths[at < n ? at : at - n];
     if (!p.usable()) continue;
@@ -47,6 +52,7 @@ Path* Engine::Impl::choose_path(Time, Connection& c) {
     if (considered >= active && p.rtx.empty()) continue;
     ++considered;
     if (path_room(p, most) == 0) continue;
+    if ((closed_planes >> p.plane & 1) != 0) continue;
     // Parts of the window that are free, in 1/32: paths that are about as empty take turns by bytes, whatever
     // bursts they got.
     int rank = static_cast<int>(32 * (p.cc.cwnd - p.inflight) / p.cc.cwnd);
@@ -179,7 +185,8 @@ bool Engine::Impl::build_data_burst(Time now, Connection& c, TxBurst& out) {
   }
   if (chosen.empty()) return false;
   total = keep_equal_sizes(c, first);
-  const bool stalls = free <= chosen.size() || c.inflight_bytes + total + c.full_packet() > window;
+  const bool stalls = free <= chosen.size() || c.hints[p->plane].limited ||
+                      c.inflight_bytes + total + c.full_packet() > window;
   const bool ask = stalls || !more_to_send(now, c) || c.tx.end() >= c.cpsn_limit;
   for (size_t i = 0; i < chosen.size(); ++i) {
     encode_packet(now, c, *p, chosen[i], ask && i + 1 == chosen.size());

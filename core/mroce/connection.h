@@ -16,6 +16,7 @@
 #include "core/base/ring.h"
 #include "core/mroce/path.h"
 #include "core/mroce/queue_pair.h"
+#include "core/mroce/rate_hints.h"
 #include "core/wire/codec.h"
 
 namespace mroce {
@@ -125,14 +126,19 @@ struct Connection {
   Nanos limits_probe_interval{0};
   uint16_t asked_stream = 0;  // the last blocked stream that a limits probe named
 
+  std::array<PlaneHint, wire::kMaxPlanes> hints;
+  Time paced_until = kNever;  // the first plane whose hint lets a waiting packet go
+
   // Receiving
   uint64_t first_pseq_peer = 0;
   CpsnWindow received;
   std::vector<RxPath> rx_paths;
-  uint32_t ack_pending = 0;    // DATA packets not yet acknowledged
-  uint32_t burst_packets = 0;  // of these, from the burst that is being read
-  bool ack_urgent = false;     // a gap, a duplicate, a CE mark or a NAK: acknowledge at once
-  bool ack_requested = false;  // AR was set
+  std::vector<Demand> demands;  // by local port
+  uint32_t rx_streams = 0;      // halves that are open towards us
+  uint32_t ack_pending = 0;     // DATA packets not yet acknowledged
+  uint32_t burst_packets = 0;   // of these, from the burst that is being read
+  bool ack_urgent = false;      // a gap, a duplicate, a CE mark or a NAK: acknowledge at once
+  bool ack_requested = false;   // AR was set
   Time ack_at = kNever;
   std::vector<wire::Nak> naks;
   Ring<uint16_t> credit_dirty;

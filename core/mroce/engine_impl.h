@@ -14,6 +14,7 @@
 //   ack_send.cc       when and what to acknowledge
 //   ack_receive.cc    loss recovery: gap rule, RACK, PTO
 //   congestion.cc     per-path window
+//   rate_hints.cc     sharing a receiving port among senders; pacing
 //   path_health.cc    SUSPECT, FAILED, probing, links
 //   timers.cc         deadlines
 #pragma once
@@ -278,6 +279,23 @@ struct Engine::Impl {
   void cc_round_end(Time now, Path& p);
   double cc_max(const Connection& c) const;
 
+  // ---- rate_hints.cc
+  void note_demand(Time now, Connection& c, uint32_t port, uint64_t cpsn, uint64_t backlog, uint32_t bytes,
+                   bool marked);
+  void set_active(Time now, Connection& c, uint32_t port, bool active);
+  void leave_ports(Connection& c);
+  void count_stream(Connection& c, int change);
+  double port_capacity(uint32_t port) const;
+  double start_share(uint32_t port) const;
+  void tell_idle_senders();
+  void allocate(Time now, uint32_t port);
+  uint16_t hint_for(Time now, Connection& c, const RxPath& path);
+  void on_hint(Connection& c, const Path& p, uint16_t code);
+  uint64_t hinted_flight(const Connection& c, const PlaneHint& hint) const;
+  bool hint_allows(Time now, Connection& c, uint32_t plane, Time& later);
+  void note_paced(Time now, Connection& c, uint32_t plane, uint32_t bytes);
+  uint64_t backlog_of(const Connection& c, const QueuePair& qp) const;
+
   // ---- path_health.cc
   void set_path_state(Time now, Connection& c, Path& p, PathState state);
   void fail_path(Time now, Connection& c, Path& p);
@@ -334,6 +352,8 @@ struct Engine::Impl {
   Ring<Event> events;
   TimerQueue timers;
   uint64_t held_bytes = 0;
+  std::vector<PortShare> shares;  // by port
+  uint32_t possible_senders = 0;  // connections with a stream towards us
   uint8_t penalty = 0;
   Time penalty_changed{};
   bool shutting_down = false;

@@ -3,6 +3,7 @@
 //
 // Headers and small payloads are written to scratch; larger payloads are slices of the application's memory,
 // which is not copied.
+#include <algorithm>
 #include <cstring>
 
 #include "core/mroce/engine_impl.h"
@@ -103,7 +104,7 @@ void Engine::Impl::fill_request(const TxPacket& packet, QueuePair& qp, Common& h
   d.rdslot = static_cast<uint32_t>(packet.owner);
   d.operand = wqe.opcode == Opcode::kCompareSwap ? wqe.swap : wqe.compare_or_add;
   d.compare = wqe.compare_or_add;
-  d.backlog = wire::encode_backlog(qp.tx.sq.end() - qp.tx.next);
+  d.backlog = wire::encode_backlog(backlog_of(*qp.tx.conn, qp));
   if (wqe.wants_response() || packet.offset + packet.length == wqe.length) h.flags |= wire::flag::kLast;
   if ((wqe.flags & send_flag::kSolicited) != 0) h.flags |= wire::flag::kSolicited;
 }
@@ -117,6 +118,9 @@ void Engine::Impl::fill_response(const TxPacket& packet, QueuePair& qp, wire::Da
   d.rdslot = response.rdslot;
   d.operand = response.original;
   d.status = response.status;
+  d.backlog = wire::encode_backlog(
+      (response.length - std::min(response.length, response.next_offset) + qp.rx.conn->payload_mtu - 1) /
+      qp.rx.conn->payload_mtu);
 }
 
 // Adds the payload of a request behind its header; returns the CRC so far. Staged payloads land in scratch.
@@ -224,6 +228,8 @@ void Engine::Impl::note_sent(Time now, Connection& c, Path& p, uint64_t cpsn, ui
   p.sent.push({cpsn, now, bytes, p.epoch, SentPacket::State::kFlying});
   ++p.inflight;
   p.inflight_bytes += bytes;
+  c.hints[p.plane].inflight_bytes += bytes;
+  if (config.rate_hints) note_paced(now, c, p.plane, bytes);
   c.inflight_bytes += bytes;
   ++p.cc.round_sent;
   ++p.counters.sent;

@@ -106,6 +106,7 @@ struct Path {
 struct RxPath {
   bool seen = false;
   bool news = false;     // something to acknowledge
+  uint32_t port = 0;     // local, of the last datagram
   uint8_t repeats = 0;   // further ACKs that carry the block again where they have room
   uint64_t largest = 0;  // PSEQ
   std::array<uint64_t, 4> vector{};

@@ -234,6 +234,9 @@ void Engine::Impl::on_data(Time now, Connection& c, const RxMeta& meta, const Co
   heard_from(now, c);
   ++c.counters.data_packets_received;
   ++path.rx_count;
+  path.port = meta.port;
+  note_demand(now, c, meta.port, cpsn, wire::decode_backlog(data.backlog),
+              static_cast<uint32_t>(datagram.size()), meta.ecn == Ecn::kCe);
   path.news = true;
   ++c.ack_pending;
   ++c.burst_packets;

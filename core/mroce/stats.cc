@@ -24,9 +24,10 @@ std::string_view name_of(Connection::State state) {
 
 size_t memory_of(const Connection& c) {
   size_t bytes = sizeof c + c.received.memory_bytes() + c.rx_paths.capacity() * sizeof(RxPath) +
-                 c.paths.capacity() * sizeof(Path) + c.peer_ports.capacity() * sizeof(wire::InitPort) +
-                 c.tx.capacity() * sizeof(TxPacket) + c.rtx.capacity() * sizeof(uint64_t) +
-                 c.control.capacity() * sizeof(ControlMessage) + c.ready.capacity() * sizeof(uint32_t) +
+                 c.demands.capacity() * sizeof(Demand) + c.paths.capacity() * sizeof(Path) +
+                 c.peer_ports.capacity() * sizeof(wire::InitPort) + c.tx.capacity() * sizeof(TxPacket) +
+                 c.rtx.capacity() * sizeof(uint64_t) + c.control.capacity() * sizeof(ControlMessage) +
+                 c.ready.capacity() * sizeof(uint32_t) +
                  (c.credit_dirty.capacity() + c.reclaim.capacity()) * sizeof(uint16_t) +
                  c.naks.capacity() * sizeof(wire::Nak) + c.probe_acks.capacity() * sizeof(wire::ProbeAck);
   for (const Path& p : c.paths) {

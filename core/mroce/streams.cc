@@ -185,6 +185,7 @@ void Engine::Impl::on_stream_open(Time now, Connection& c, uint32_t msn, const S
     if (qp->rx.open) drop_rx_state(*qp);
     RxHalf& rx = qp->rx;
     rx.open = true;
+    count_stream(c, 1);
     rx.conn = &c;
     rx.incarnation = body.incarnation;
     rx.peer_qpn = body.src_qpn;
@@ -346,6 +347,7 @@ void Engine::Impl::drop_rx_state(QueuePair& qp) {
     queue.reserved -= rx.granted - rx.returned - static_cast<uint32_t>(rx.bind_next);
   }
   rx = RxHalf{};
+  count_stream(c, -1);
 }
 
 // A receive that was bound to a message which will not arrive: flushed if the QP failed, else given back to

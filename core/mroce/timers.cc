@@ -42,7 +42,7 @@ Time Engine::Impl::deadline(Connection& c) const {
     case State::kDraining:
       break;
   }
-  Time at = std::min(c.ack_at, c.limits_probe_at);
+  Time at = std::min({c.ack_at, c.limits_probe_at, c.paced_until});
   if (c.state == State::kDraining) at = std::min(at, c.drain_by);
   if (c.pto_from != kNever) {
     const Nanos wait = std::min(config.pto_max, pto(c) * (1u << std::min(c.pto_count, 10u)));
@@ -122,6 +122,7 @@ void Engine::Impl::on_timeout(Time now) {
 void Engine::Impl::fire(Time now, Connection& c) {
   want_tx(c);
   c.paths_touched = true;
+  if (now >= c.paced_until) c.paced_until = kNever;
   switch (c.state) {
     case State::kInitSent:
       if (now - c.started >= config.silence_limit) {

@@ -61,6 +61,7 @@ void Engine::Impl::reap() {
     Connection* c = connections[index].get();
     if (c == nullptr || c->state != State::kClosed) continue;
     if (finished.size() < 1024 && c->opened != Time{}) finished.push_back(stats_of(*c));
+    leave_ports(*c);
     connections[index].reset();
   }
   closed.clear();
