@@ -46,11 +46,9 @@ class HpccParser {
   }
 
   bool parse_count() {
-    const bool some = lines_.next();
-    const auto count = some && lines_.words().size() == 1 ? parse_whole(lines_.words()[0]) : std::nullopt;
-    if (!count || *count == 0 || *count > kMaxFlows)
+    if (lines_.next() && lines_.words().size() == 1) count_ = parse_whole(lines_.words()[0]).value_or(0);
+    if (count_ == 0 || count_ > kMaxFlows)
       return fail(fmt::format("the file should begin with the number of flows, 1 to {}", kMaxFlows));
-    count_ = *count;
     count_line_ = lines_.line();
     return true;
   }

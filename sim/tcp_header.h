@@ -36,15 +36,22 @@ struct TcpHeader {
 
   size_t wire_bytes() const { return 32 + (blocks != 0 ? 4 + size_t{blocks} * sizeof(TcpSackBlock) : 0); }
   void write(Packet& packet) const {
-    std::memcpy(packet.header(), this, offsetof(TcpHeader, sack) + blocks * sizeof(TcpSackBlock));
+    std::memcpy(packet.header(), this, kFixed);
+    if (blocks != 0) std::memcpy(packet.header() + kFixed, sack.data(), blocks * sizeof(TcpSackBlock));
   }
   static TcpHeader read(const Packet& packet) {
     TcpHeader header;
-    std::memcpy(&header, packet.header().data(), std::min<size_t>(packet.header_bytes, sizeof(header)));
+    const std::byte* const from = packet.header().data();
+    std::memcpy(&header, from, kFixed);
+    header.blocks = std::min<uint8_t>(header.blocks, kMaxBlocks);
+    if (header.blocks != 0)
+      std::memcpy(header.sack.data(), from + kFixed, header.blocks * sizeof(TcpSackBlock));
     return header;
   }
+
+  static constexpr size_t kFixed = 20;
 };
-static_assert(sizeof(TcpHeader) <= Packet::kInlineHeader);
+static_assert(offsetof(TcpHeader, sack) == TcpHeader::kFixed && sizeof(TcpHeader) <= Packet::kInlineHeader);
 
 // The offset nearest to `near` with these low bits.
 constexpr uint64_t tcp_unwrap(uint64_t near, uint32_t low) {
