@@ -9,6 +9,7 @@
 
 #include "core/base/assert.h"
 #include "sim/cut.h"
+#include "sim/deadlock.h"
 
 namespace mroce::sim {
 namespace {
@@ -77,7 +78,6 @@ class Run {
       partitions_.push_back(std::make_unique<Partition>(fabric_, cut_.partition_of, p, cut_.count, bits,
                                                         flows_, scheduler_, faults_));
     }
-    earliest_.assign(cut_.count, 0);
     if (std::string error = make_transports(factory); !error.empty()) return tl::unexpected(std::move(error));
     for (uint32_t i = 0; i < flows_.size(); ++i) {
       Flow& flow = flows_[i];
@@ -189,7 +189,6 @@ class Run {
   SimTime window_ = 0;
   SimTime drain_ = 0;
   std::vector<std::unique_ptr<Partition>> partitions_;
-  std::vector<SimTime> earliest_;
   std::vector<FlowNotice> notices_;
   FlowStarts starts_;
   SimTime begin_ = 0;  // of the window
@@ -225,6 +224,9 @@ RunResult Run::result() {
     result.trouble =
         fmt::format("{} of {} flows did not finish, the first is flow {}",
                     flows_.size() - result.flows_finished, flows_.size(), flows_[result.first_unfinished].id);
+    const std::string deadlock = find_deadlock(fabric_);
+    result.deadlock = !deadlock.empty();
+    if (result.deadlock) result.trouble += "; " + deadlock;
   }
   return result;
 }
