@@ -71,7 +71,7 @@ TEST(Faults, a_link_loses_what_is_on_it_and_what_is_sent_while_it_is_down) {
   // Packets start on the spine's link at 83.2 ns * (n + 3) + 2 us, and take 83.2 ns + 1 us.
   add_outage(faults, find_links(topology, "leaf 1 spine 0").value(), microseconds(5), microseconds(6));
   TestTransportOptions transport;
-  transport.window = 100;
+  transport.window = transport.ack_every = 100;
   const RunResult result = test_run(topology, test_options(), flows, transport, nullptr, faults);
   // Started after 5 us - 1.0832 us and up to 6 us: 2.0832 us of packets, one each 83.2 ns.
   EXPECT_GE(result.fabric.lost, 25U);
