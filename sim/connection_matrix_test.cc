@@ -10,7 +10,7 @@ namespace mroce::sim {
 namespace {
 
 std::string data(const std::string& file) {
-  return std::string(MROCE_TEST_DATA) + "/sim/" + file;
+  return std::string(MROCE_TEST_DATA) + "/" + file;
 }
 
 TEST(ConnectionMatrix, reads_an_incast) {

@@ -11,7 +11,7 @@ namespace mroce::sim {
 namespace {
 
 std::string data(const std::string& file) {
-  return std::string(MROCE_TEST_DATA) + "/sim/" + file;
+  return std::string(MROCE_TEST_DATA) + "/" + file;
 }
 
 TEST(HpccFlows, reads_flows_from_their_first_start_on) {

@@ -42,7 +42,7 @@ struct TcpHeader {
   static TcpHeader read(const Packet& packet) {
     TcpHeader header;
     const std::byte* const from = packet.header().data();
-    std::memcpy(&header, from, kFixed);
+    std::memcpy(static_cast<void*>(&header), from, kFixed);
     header.blocks = std::min<uint8_t>(header.blocks, kMaxBlocks);
     if (header.blocks != 0)
       std::memcpy(header.sack.data(), from + kFixed, header.blocks * sizeof(TcpSackBlock));

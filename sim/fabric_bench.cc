@@ -1,0 +1,89 @@
+// Speed of the fabric alone: a permutation over a full fat tree with the test transport. Not a test.
+//   fabric_bench [radix] [KiB a flow] [threads] [queue KiB] [spray 0|1] [pfc 0|1]
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdlib>
+
+#include "core/base/rng.h"
+#include "sim/fat_tree.h"
+#include "sim/run.h"
+#include "sim/test_transport.h"
+
+namespace {
+
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace mroce::sim;
+  const auto argument = [&](int i, unsigned long fallback) {
+    return argc > i ? std::strtoul(argv[i], nullptr, 10) : fallback;
+  };
+  auto spec = full_fat_tree(static_cast<uint32_t>(argument(1, 16)), 400'000'000'000, microseconds(1));
+  auto topology = make_fat_tree(spec);
+  if (!topology) {
+    fmt::print(stderr, "{}\n", topology.error());
+    return 2;
+  }
+  std::vector<uint32_t> to(topology->hosts);
+  for (uint32_t i = 0; i < to.size(); ++i) to[i] = i;
+  mroce::Rng rng(1);
+  for (size_t i = to.size() - 1; i > 0; --i) std::swap(to[i], to[rng.below(i)]);
+  std::vector<Flow> flows;
+  for (uint32_t i = 0; i < to.size(); ++i) {
+    Flow flow;
+    flow.id = i;
+    flow.source = i;
+    flow.destination = to[i];
+    flow.bytes = argument(2, 2048) << 10;
+    flows.push_back(flow);
+  }
+  RunOptions options;
+  options.threads = static_cast<uint32_t>(argument(3, 1));
+  options.fabric.queue_bytes = argument(4, 0) << 10;
+  options.wire.fixed = 64;
+  if (options.fabric.queue_bytes != 0) options.fabric.set_ecn({128'960, 503'360, 1});
+  if (argument(6, 0) != 0) {
+    options.fabric.queue_bytes = 0;
+    options.fabric.pfc.classes = 1;
+    options.fabric.shared.bytes = uint64_t{628'160} * spec.tier[2].down_ports;
+  }
+  TestTransportOptions transport;
+  transport.window = 225;
+  transport.spray = argument(5, 1) != 0;
+  const auto begin = std::chrono::steady_clock::now();
+  const double cpu = cpu_seconds();
+  const auto result = run(*topology, options, flows, [&](const HostContext& context) {
+    return std::make_unique<TestTransport>(context, transport);
+  });
+  const double used = cpu_seconds() - cpu;
+  const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (!result) {
+    fmt::print(stderr, "{}\n", result.error());
+    return 2;
+  }
+  const auto hops = static_cast<double>(result->fabric.hops);
+  fmt::print(
+      "hosts {} threads {} hops {} events {} cpu {:.3f} s wall {:.3f} s  {:.2f} Mhops/CPU s  {:.2f} "
+      "Mhops/s\n",
+      topology->hosts, result->partitions, result->fabric.hops, result->fabric.events, used, wall,
+      hops / used / 1e6, hops / wall / 1e6);
+  fmt::print("complete {} last finish {:.2f} us marks {} drops {} pauses {} max queue {}\n", result->complete,
+             static_cast<double>(result->last_finish) * 1e-6, result->fabric.marks,
+             result->fabric.switch_drops, result->pauses_sent, result->max_queue_bytes);
+  fmt::print("memory: fabric {} B ({:.0f} a link), packets {} B, {:.0f} B a host\n", result->fabric_bytes,
+             static_cast<double>(result->fabric_bytes) / static_cast<double>(topology->links.size()),
+             result->packet_bytes, static_cast<double>(result->fabric_bytes) / topology->hosts);
+  return result->complete ? 0 : 1;
+}
