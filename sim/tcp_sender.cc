@@ -13,21 +13,6 @@ TcpSender::TcpSender(const TcpOptions& options, uint32_t mss, uint64_t bytes)
   MROCE_ASSERT(bytes > 0 && mss > 0);
 }
 
-uint64_t TcpSender::in_flight() const {
-  const uint64_t counted = next_ - una_ + again_;
-  const uint64_t left = sacked_ + lost_ + duplicates_;
-  return counted > left ? counted - left : 0;
-}
-
-bool TcpSender::may_send_new() const {
-  return next_ < segments_ && (next_ + 1 - una_) * mss_ <= options_->receive_window;
-}
-
-bool TcpSender::can_send() const {
-  if (probe_ || (pending_ > 0 && force_)) return true;
-  return (pending_ > 0 || may_send_new()) && window_open();
-}
-
 TcpSegment TcpSender::take(SimTime now) {
   if (probe_) {
     probe_ = false;
@@ -55,7 +40,7 @@ TcpSegment TcpSender::send(SimTime now, uint64_t index) {
     Segment& segment = ring_[index];
     segment.sent = now;
     set_flags(segment, segment.flags | kAgain | kEverAgain);
-    resent_.push({index, now});
+    if (options_->sack && options_->rack) resent_.push({index, now});
   }
   if (rto_at_ == kEndOfTime) rto_at_ = now + rtt_.timeout(*options_);
   if (!out.again) arm_probe(now);
@@ -73,10 +58,6 @@ void TcpSender::set_flags(Segment& segment, uint64_t flags) {
   change(again_, kAgain);
   pending_ = pending_ + pending(flags) - pending(segment.flags);
   segment.flags = flags;
-}
-
-SimTime TcpSender::deadline() const {
-  return std::min({rto_at_, probe_at_, reorder_at_});
 }
 
 void TcpSender::on_timer(SimTime now) {

@@ -39,11 +39,14 @@ class TcpSender {
  public:
   TcpSender(const TcpOptions& options, uint32_t mss, uint64_t bytes);
 
-  bool can_send() const;
+  bool can_send() const {
+    if (probe_ || (pending_ > 0 && force_)) return true;
+    return (pending_ > 0 || may_send_new()) && window_open();
+  }
   TcpSegment take(SimTime now);  // if can_send()
   void on_ack(SimTime now, const TcpHeader& header);
   void on_timer(SimTime now);
-  SimTime deadline() const;
+  SimTime deadline() const { return std::min({rto_at_, probe_at_, reorder_at_}); }
   bool finished() const { return una_ == segments_; }
 
   void seed_rtt(SimTime rtt) { rtt_.sample(rtt); }
@@ -52,7 +55,11 @@ class TcpSender {
   uint64_t timeouts() const { return timeouts_; }
   uint64_t probes() const { return probes_; }
   uint64_t recoveries() const { return recoveries_; }
-  uint64_t in_flight() const;  // segments
+  uint64_t in_flight() const {  // segments
+    const uint64_t counted = next_ - una_ + again_;
+    const uint64_t left = sacked_ + lost_ + duplicates_;
+    return counted > left ? counted - left : 0;
+  }
   uint64_t memory_bytes() const;
 
  private:
@@ -81,7 +88,9 @@ class TcpSender {
   uint64_t index_at(uint64_t offset) const { return offset == bytes_ ? segments_ : offset / mss_; }
   uint64_t flight_bytes() const { return (next_ - una_) * mss_; }
   bool window_open() const { return (in_flight() + 1) * mss_ <= congestion_.window(); }
-  bool may_send_new() const;
+  bool may_send_new() const {
+    return next_ < segments_ && (next_ + 1 - una_) * mss_ <= options_->receive_window;
+  }
   void set_flags(Segment& segment, uint64_t flags);
 
   TcpSegment send(SimTime now, uint64_t index);

@@ -242,6 +242,21 @@ TEST(TcpSender, a_probe_repeats_the_last_segment_of_a_silent_tail) {
   EXPECT_TRUE(side.sender.finished());
 }
 
+// Karn's algorithm: nobody knows which of the two transmissions was acknowledged.
+TEST(TcpSender, takes_no_round_trip_from_a_segment_that_was_sent_twice) {
+  Side side({});
+  side.send();
+  const SimTime before = side.sender.rtt().smoothed;
+  side.now = microseconds(200'000);
+  side.sender.on_timer(side.now);
+  EXPECT_EQ(side.send()[0], 0u);
+  side.at(side.now + nanos(5), ack(1));
+  EXPECT_EQ(side.sender.rtt().smoothed, before);
+  EXPECT_EQ(side.send(), (List{1, 2}));
+  side.at(side.now + nanos(5), ack(4));  // 3 was sent once, but what came with it was not
+  EXPECT_EQ(side.sender.rtt().smoothed, before);
+}
+
 TEST(TcpSender, ignores_acknowledgements_of_what_it_never_sent) {
   Side side({});
   side.send();

@@ -93,7 +93,7 @@ class TestNet final : public FlowObserver {
   SimTime now() const { return now_; }
 
   std::vector<Flow> flows;
-  std::function<Fate(const Packet&)> hook;
+  std::function<Fate(Packet&)> hook;
   std::function<void(SimTime, uint64_t)> on_depth;  // of a queue that a packet with payload finds
   uint64_t dropped = 0;
   uint64_t marked = 0;

@@ -207,6 +207,33 @@ TEST(TcpTransport, dctcp_keeps_the_queue_near_the_marking_threshold) {
   }
 }
 
+// Each change of the mark has an acknowledgement of its own, so the sender counts marked bytes exactly.
+TEST(TcpTransport, dctcp_tells_which_bytes_were_marked) {
+  for (const uint32_t every : {1U, 2U, 5U}) {
+    TcpOptions tcp;
+    tcp.control = TcpControl::kDctcp;
+    tcp.quick_acks = 0;
+    tcp.dctcp_gain = 1;  // the estimate is the fraction of the last window
+    TestNet net(2, {}, tcp, {flow(0, 1, 1 << 20)});
+    uint32_t count = 0;
+    uint64_t echoed = 0, told = 0;
+    net.hook = [&](Packet& packet) {
+      if (packet.payload != 0) {
+        if (count++ % every == 0) packet.ecn = Ecn::kCe;
+        return TestNet::Fate{};
+      }
+      const TcpHeader header = TcpHeader::read(packet);
+      if ((header.flags & TcpHeader::kEce) != 0) echoed += header.acknowledgement - told;
+      told = header.acknowledgement;
+      return TestNet::Fate{};
+    };
+    net.run(kSecond);
+    ASSERT_EQ(net.left(), 0u);
+    const uint64_t marked = (count + every - 1) / every;
+    EXPECT_NEAR(static_cast<double>(echoed) / 1448, static_cast<double>(marked), 1) << every;
+  }
+}
+
 TEST(TcpTransport, reno_fills_the_queue_that_dctcp_leaves_empty) {
   const auto deepest = [](TcpControl control) {
     TcpOptions tcp;
