@@ -29,6 +29,7 @@ struct Side {
     std::vector<uint64_t> out;
     while (sender.can_send()) {
       out.push_back(sender.take(now).index);
+      next = std::max(next, static_cast<uint32_t>(out.back() + 1));
       now += nanos(1);
     }
     return out;
@@ -38,6 +39,7 @@ struct Side {
     sender.on_ack(now, header);
   }
   SimTime now = 0;
+  uint32_t next = 0;  // segment that was never sent
   TcpOptions options;
   TcpSender sender;
 };
@@ -144,6 +146,20 @@ TEST(TcpSender, new_reno_repairs_one_loss_a_round_trip) {
   EXPECT_EQ(side.sender.timeouts(), 0u);
 }
 
+TEST(TcpSender, new_reno_answers_a_partial_acknowledgement_although_the_window_is_full) {
+  TcpOptions options;
+  options.sack = false;
+  Side side(options);
+  side.send();  // 0 and 1 are lost
+  for (int i = 0; i < 3; ++i) {
+    side.at(kRtt + i, ack(0));
+    side.send();
+  }
+  side.at(2 * kRtt, ack(1));
+  EXPECT_GT((side.sender.in_flight() + 1) * kMss, side.sender.congestion().window());
+  EXPECT_EQ(side.send(), List{1});
+}
+
 // Duplicates for data that was sent before a timeout begin no second recovery (RFC 6582, section 3.2).
 TEST(TcpSender, new_reno_does_not_recover_twice_from_one_window) {
   TcpOptions options;
@@ -188,6 +204,19 @@ TEST_P(SackLoss, several_losses_of_one_window_are_repaired_in_one_round_trip) {
 INSTANTIATE_TEST_SUITE_P(Tcp, SackLoss, testing::Bool(),
                          [](const auto& each) { return each.param ? "by_time" : "by_count"; });
 
+TEST(TcpSender, counts_only_reports_above_a_gap) {
+  TcpOptions options;
+  options.rack = false;
+  Side side(options);
+  side.send();
+  side.at(kRtt + 1, ack(0, {{1, 3}}));
+  side.at(kRtt + 2, ack(3));
+  side.at(kRtt + 3, ack(3, {{4, 6}}));
+  EXPECT_EQ(side.sender.recoveries(), 0u);
+  side.at(kRtt + 4, ack(3, {{4, 7}}));
+  EXPECT_EQ(side.sender.recoveries(), 1u);
+}
+
 TEST(TcpSender, rack_finds_a_lost_retransmission) {
   Side side({});
   side.send();
@@ -224,6 +253,56 @@ TEST(TcpSender, rack_takes_reordering_for_what_it_is) {
   side.at(kRtt + nanos(9), ack(2, {{3, 6}}));
   EXPECT_EQ(side.sender.recoveries(), 0u);  // three reported, but reordering is known now
   EXPECT_LT(side.sender.deadline(), 2 * kRtt);
+}
+
+// Rounds without loss until the window is eight segments, then one whose first segment is lost. How long
+// after a round trip that counts as lost.
+SimTime patience(Side& side) {
+  while (side.sender.congestion().window() < 8 * kMss) {
+    side.send();
+    side.at(side.now + kRtt, ack(side.next));
+  }
+  const uint32_t lost = side.next;
+  const SimTime sent = side.now;
+  side.send();
+  side.at(sent + kRtt + nanos(1), ack(lost, {{lost + 1, lost + 2}}));
+  const SimTime due = side.sender.deadline();
+  side.now = due;
+  side.sender.on_timer(side.now);
+  side.send();
+  side.at(side.now + 2 * kRtt, ack(side.next));
+  return due - sent - kRtt;
+}
+
+TEST(TcpSender, rack_waits_longer_after_a_spurious_retransmission_for_sixteen_recoveries) {
+  TcpOptions options;
+  options.tlp = false;
+  Side side(options, 100'000);
+  EXPECT_EQ(patience(side), kRtt / 4);
+  side.at(side.now, ack(side.next, {{0, 1}}));  // segment 0 came twice
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(patience(side), 2 * (kRtt / 4)) << i;
+  EXPECT_EQ(patience(side), kRtt / 4);
+  EXPECT_EQ(side.sender.recoveries(), 18u);
+  EXPECT_EQ(side.sender.timeouts(), 0u);
+}
+
+TEST(TcpSender, a_probe_that_repaired_a_loss_halves_the_window) {
+  TcpOptions options;
+  options.receive_window = 65'000;
+  options.initial_window = 100;
+  for (const bool spurious : {false, true}) {
+    Side side(options);
+    EXPECT_EQ(side.send().size(), 65u);
+    side.now = side.sender.deadline();
+    side.sender.on_timer(side.now);
+    EXPECT_EQ(side.send(), List{64});
+    side.at(side.now + kRtt, ack(65));
+    EXPECT_EQ(side.sender.congestion().threshold(), UINT64_MAX);
+    side.send();
+    if (spurious) side.at(side.now, ack(65, {{64, 65}}));
+    side.at(side.now + kRtt, ack(66));
+    EXPECT_EQ(side.sender.congestion().threshold(), spurious ? UINT64_MAX : 64u * kMss / 2);
+  }
 }
 
 TEST(TcpSender, a_probe_repeats_the_last_segment_of_a_silent_tail) {
