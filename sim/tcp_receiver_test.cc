@@ -95,6 +95,16 @@ TEST(TcpReceiver, reports_the_latest_range_first_and_duplicates_before_it) {
   EXPECT_EQ(side.acknowledge().sack[0].begin, 2 * kMss);  // told once
 }
 
+TEST(TcpReceiver, reports_ranges_that_became_one_once) {
+  Side side(quiet());
+  for (const uint32_t i : {2U, 4U, 8U, 3U}) side.segment(i);
+  const TcpHeader header = side.acknowledge();
+  ASSERT_EQ(header.blocks, 2);
+  EXPECT_EQ(header.sack[0].begin, 2 * kMss);
+  EXPECT_EQ(header.sack[0].end, 5 * kMss);
+  EXPECT_EQ(header.sack[1].begin, 8 * kMss);
+}
+
 TEST(TcpReceiver, dctcp_acknowledges_what_came_before_when_marks_change) {
   TcpOptions options = quiet();
   options.control = TcpControl::kDctcp;

@@ -146,6 +146,20 @@ TEST(TcpSender, new_reno_repairs_one_loss_a_round_trip) {
   EXPECT_EQ(side.sender.timeouts(), 0u);
 }
 
+TEST(TcpSender, new_reno_leaves_recovery_without_a_burst) {
+  TcpOptions options;
+  options.sack = false;
+  Side side(options);
+  side.send();
+  for (int i = 0; i < 3; ++i) {
+    side.at(kRtt + i, ack(0));
+    side.send();
+  }
+  side.at(2 * kRtt, ack(side.next));  // nothing is in flight any more
+  EXPECT_EQ(side.sender.congestion().window(), 2u * kMss);
+  EXPECT_EQ(side.send().size(), 2u);
+}
+
 TEST(TcpSender, new_reno_answers_a_partial_acknowledgement_although_the_window_is_full) {
   TcpOptions options;
   options.sack = false;
@@ -230,6 +244,17 @@ TEST(TcpSender, rack_finds_a_lost_retransmission) {
   ASSERT_FALSE(sent.empty());
   EXPECT_EQ(sent[0], 0u);
   EXPECT_EQ(side.sender.recoveries(), 1u);
+}
+
+// Acknowledged sooner than a round trip after the retransmission: that was the original, and says nothing
+// about what was sent before the retransmission.
+TEST(TcpSender, rack_learns_nothing_from_a_retransmission_that_was_not_needed) {
+  Side side({});
+  side.send();
+  side.at(kRtt, ack(0, {{1, 4}}));
+  EXPECT_EQ(side.send()[0], 0u);
+  side.at(side.now + nanos(10), ack(4));
+  for (const uint64_t index : side.send()) EXPECT_GE(index, 10u);
 }
 
 TEST(TcpSender, rack_waits_a_quarter_round_trip_for_one_that_is_late) {
