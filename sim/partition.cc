@@ -47,16 +47,39 @@ void Partition::run(SimTime limit) {
 
 // What later events will touch. Traffic in step puts thousands of events into one slot, other traffic a few
 // into each; so both ways are needed: some places ahead in the current slot...
-void Partition::prefetch_events() const {
-  if (const Event* far = queue_.ahead(20); far != nullptr && far->kind() == EventKind::kArrival) {
-    prefetch(&links_[far->what]);
-    prefetch(&links_[far->what].arrived_packets);
+void Partition::prefetch_events() {
+  const auto arrival = [this](size_t distance) -> const Link* {
+    const Event* event = queue_.ahead(distance);
+    return event != nullptr && event->kind() == EventKind::kArrival ? &links_[event->what] : nullptr;
+  };
+  if (const Link* link = arrival(20)) {
+    prefetch(link);
+    prefetch(&link->arrived_packets);
   }
-  if (const Event* near = queue_.ahead(10); near != nullptr && near->kind() == EventKind::kArrival) {
-    const Link& link = links_[near->what];
-    prefetch(link.head);
-    if (link.is(Link::kToHost)) prefetch(link.head + 1);
+  if (const Link* link = arrival(12)) {
+    prefetch(link->head);
+    if (link->is(Link::kToHost)) {
+      prefetch(link->head + 1);
+      prefetch(&fabric_.hosts[link->to]);
+    } else {
+      prefetch(fabric_.routing.address(link->to - fabric_.topology.hosts));
+    }
   }
+  if (const Link* link = arrival(5)) prefetch_next_hop(*link);
+  prefetch(links_[next_hops_[(next_hop_ + 1) & 3]].tail);
+}
+
+// Where the first packet of the link goes next: the link now, its last packet a few events later.
+void Partition::prefetch_next_hop(const Link& link) {
+  const Packet* const packet = link.head;
+  if (packet == nullptr) return;
+  if (link.is(Link::kToHost)) return prefetch(fabric_.hosts[link.to].transport.get());
+  const uint32_t index = link.to - fabric_.topology.hosts;
+  const NextLinks next = fabric_.routing.next(index, packet->destination);
+  if (next.count == 0) return;
+  const uint32_t id = next.link(fabric_.routing.spread_at(index, packet->hash, next.count));
+  prefetch(&links_[id]);
+  next_hops_[next_hop_++ & 3] = id;
 }
 
 // ... and packets of the next slot, links of the one after it.
