@@ -1,6 +1,7 @@
 #include "sim/partition.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "core/base/assert.h"
@@ -48,29 +49,42 @@ void Partition::run(SimTime limit) {
 // What later events will touch. Traffic in step puts thousands of events into one slot, other traffic a few
 // into each; so both ways are needed: some places ahead in the current slot...
 void Partition::prefetch_events() {
-  const auto arrival = [this](size_t distance) -> const Link* {
-    const Event* event = queue_.ahead(distance);
-    return event != nullptr && event->kind() == EventKind::kArrival ? &links_[event->what] : nullptr;
-  };
-  if (const Link* link = arrival(20)) {
-    prefetch(link);
-    prefetch(&link->arrived_packets);
-  }
-  if (const Link* link = arrival(12)) {
-    prefetch(link->head);
-    if (link->is(Link::kToHost)) {
-      prefetch(link->head + 1);
-      prefetch(&fabric_.hosts[link->to]);
-    } else {
-      prefetch(fabric_.routing.address(link->to - fabric_.topology.hosts));
-    }
-  }
-  if (const Link* link = arrival(5)) prefetch_next_hop(*link);
+  if (const Event* event = queue_.ahead(20)) prefetch_link(*event);
+  if (const Event* event = queue_.ahead(12)) prefetch_packet(*event);
+  if (const Event* event = queue_.ahead(5)) prefetch_next_hop(*event);
   prefetch(links_[next_hops_[(next_hop_ + 1) & 3]].tail);
 }
 
+void Partition::prefetch_link(const Event& event) const {
+  if (event.kind() == EventKind::kArrival) {
+    prefetch(&links_[event.what]);
+    prefetch(&links_[event.what].arrived_packets);
+  } else if (event.kind() == EventKind::kSent) {
+    prefetch(&links_[event.id()]);
+    prefetch(&links_[event.id()].arrived_packets);
+  }
+}
+
+void Partition::prefetch_packet(const Event& event) const {
+  if (event.kind() == EventKind::kArrival) {
+    const Link& link = links_[event.what];
+    prefetch(link.head);
+    if (link.is(Link::kToHost)) {
+      prefetch(link.head + 1);
+      prefetch(&fabric_.hosts[link.to]);
+    } else {
+      prefetch(fabric_.routing.address(link.to - fabric_.topology.hosts));
+    }
+  } else if (event.kind() == EventKind::kSent) {
+    prefetch(links_[event.id()].classes.get());
+  }
+}
+
 // Where the first packet of the link goes next: the link now, its last packet a few events later.
-void Partition::prefetch_next_hop(const Link& link) {
+void Partition::prefetch_next_hop(const Event& event) {
+  if (event.kind() == EventKind::kSent) return prefetch_sent(links_[event.id()]);
+  if (event.kind() != EventKind::kArrival) return;
+  const Link& link = links_[event.what];
   const Packet* const packet = link.head;
   if (packet == nullptr) return;
   if (link.is(Link::kToHost)) return prefetch(fabric_.hosts[link.to].transport.get());
@@ -79,7 +93,16 @@ void Partition::prefetch_next_hop(const Link& link) {
   if (next.count == 0) return;
   const uint32_t id = next.link(fabric_.routing.spread_at(index, packet->hash, next.count));
   prefetch(&links_[id]);
+  if (links_[id].is(Link::kSticky)) prefetch(links_[id].classes.get());
   next_hops_[next_hop_++ & 3] = id;
+}
+
+// The packet that leaves, and the one that probably follows.
+void Partition::prefetch_sent(const Link& link) const {
+  if (link.classes == nullptr) return;
+  const ClassQueues& queues = *link.classes;
+  prefetch(queues.sending);
+  if (queues.used != 0) prefetch(queues.waiting[std::bit_width(queues.used) - 1U].head);
 }
 
 // ... and packets of the next slot, links of the one after it.

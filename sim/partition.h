@@ -83,7 +83,10 @@ class Partition final : public FlowObserver {
   void dispatch(const Event& event);
   void on_arrival(const Event& event);
   void prefetch_events();
-  void prefetch_next_hop(const Link& link);
+  void prefetch_link(const Event& event) const;
+  void prefetch_packet(const Event& event) const;
+  void prefetch_next_hop(const Event& event);
+  void prefetch_sent(const Link& link) const;
   void prefetch_slots() const;
   void notify(SimTime now, uint32_t flow, FlowEvent event, uint32_t host);
   // port.cc: a packet joins a port's queue; modes of a link
