@@ -52,7 +52,9 @@ void Partition::prefetch_events() {
   if (const Event* event = queue_.ahead(20)) prefetch_link(*event);
   if (const Event* event = queue_.ahead(12)) prefetch_packet(*event);
   if (const Event* event = queue_.ahead(5)) prefetch_next_hop(*event);
-  prefetch(links_[next_hops_[(next_hop_ + 1) & 3]].tail);
+  const Link& next = links_[next_hops_[(next_hop_ + 1) & 3]];
+  prefetch(next.tail);
+  if (!fabric_.ingress.empty()) prefetch(next.classes.get());
 }
 
 void Partition::prefetch_link(const Event& event) const {
@@ -93,7 +95,6 @@ void Partition::prefetch_next_hop(const Event& event) {
   if (next.count == 0) return;
   const uint32_t id = next.link(fabric_.routing.spread_at(index, packet->hash, next.count));
   prefetch(&links_[id]);
-  if (links_[id].is(Link::kSticky)) prefetch(links_[id].classes.get());
   next_hops_[next_hop_++ & 3] = id;
 }
 
@@ -105,17 +106,20 @@ void Partition::prefetch_sent(const Link& link) const {
   if (queues.used != 0) prefetch(queues.waiting[std::bit_width(queues.used) - 1U].head);
 }
 
-// ... and packets of the next slot, links of the one after it.
+// ... and packets of the next slot, links of the one after it, events of the third.
 void Partition::prefetch_slots() const {
   const auto arrival = [](const Event& event) { return event.kind() == EventKind::kArrival; };
-  const int64_t next = queue_.visit_after(queue_.current_slot(), [&](const Event& event) {
+  const int64_t next = queue_.next_slot(queue_.current_slot());
+  queue_.visit(next, [&](const Event& event) {
     if (arrival(event)) prefetch(links_[event.what].head);
   });
-  queue_.visit_after(next, [&](const Event& event) {
+  const int64_t second = queue_.next_slot(next);
+  queue_.visit(second, [&](const Event& event) {
     if (!arrival(event)) return;
     prefetch(&links_[event.what]);
     prefetch(&links_[event.what].arrived_packets);
   });
+  queue_.prefetch_slot(queue_.next_slot(second));
 }
 
 void Partition::dispatch(const Event& event) {
