@@ -113,6 +113,11 @@ class Run {
   // One thread runs this between windows, while the others wait. Sets the next window; false: the end.
   bool plan() {
     if (scheduler_ != nullptr) deliver_notices();
+    constexpr uint64_t kWindowsPerBalance = 16;
+    const bool balance = ++windows_ % kWindowsPerBalance == 0;
+    for (uint32_t p = 1; balance && p < cut_.count; ++p) {
+      PacketPool::balance(partitions_[p - 1]->pool(), partitions_[p]->pool());
+    }
     SimTime first = kEndOfTime;
     for (uint32_t p = 0; p < cut_.count; ++p) first = std::min(first, partitions_[p]->earliest());
     uint64_t finished = 0;
@@ -191,6 +196,7 @@ class Run {
   std::vector<std::unique_ptr<Partition>> partitions_;
   std::vector<FlowNotice> notices_;
   FlowStarts starts_;
+  uint64_t windows_ = 0;
   SimTime begin_ = 0;  // of the window
   SimTime limit_ = 0;
 };
