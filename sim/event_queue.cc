@@ -44,6 +44,7 @@ void EventQueue::insert_now(const Event& event) {
 }
 
 int64_t EventQueue::next_slot(int64_t after) const {
+  if (after == INT64_MAX) return after;
   const auto first = static_cast<uint32_t>(after + 1) & (kSlots - 1);
   uint32_t word = first >> 6;
   uint64_t bits = used_[word] & (~0ULL << (first & 63));

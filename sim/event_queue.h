@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "sim/prefetch.h"
 #include "sim/time.h"
 
 namespace mroce::sim {
@@ -44,7 +45,10 @@ struct Event {
   EventKind kind() const { return static_cast<EventKind>(key >> kEventIdBits); }
   uint32_t id() const { return key & ((1U << kEventIdBits) - 1); }
   uint64_t rank() const { return static_cast<uint64_t>(key) << 32 | what; }
-  bool operator<(const Event& other) const { return at != other.at ? at < other.at : rank() < other.rank(); }
+  // As one number, so that comparing takes no branch. Times are not negative.
+  __extension__ using Order = unsigned __int128;
+  Order order() const { return static_cast<Order>(at) << 64 | rank(); }
+  bool operator<(const Event& other) const { return order() < other.order(); }
 };
 static_assert(sizeof(Event) == 16);
 
@@ -79,15 +83,18 @@ class EventQueue {
   const Event* ahead(size_t distance) const {
     return next_ + distance < current_.size() ? &current_[next_ + distance] : nullptr;
   }
-  // Events of the first slot after `slot` that has any, few enough to be in its first chunk;
-  // returns that slot.
+  int64_t next_slot(int64_t after) const;  // that has events, after this one; INT64_MAX: none
+  // Its events, as far as they are in the first chunk.
   template <class Visit>
-  int64_t visit_after(int64_t slot, Visit&& visit) const {
-    const int64_t at = next_slot(slot);
-    if (at == INT64_MAX) return slot;
-    const Chunk& chunk = wheel_[static_cast<uint32_t>(at) & (kSlots - 1)];
+  void visit(int64_t slot, Visit&& visit) const {
+    if (slot == INT64_MAX) return;
+    const Chunk& chunk = wheel_[static_cast<uint32_t>(slot) & (kSlots - 1)];
     for (uint32_t i = 0; i < chunk.count; ++i) visit(chunk.events[i]);
-    return at;
+  }
+  void prefetch_slot(int64_t slot) const {
+    const Chunk& chunk = wheel_[static_cast<uint32_t>(slot) & (kSlots - 1)];
+    prefetch(&chunk);
+    prefetch(&chunk.count);
   }
   int64_t current_slot() const { return current_slot_; }
   uint64_t slots_taken() const { return slots_taken_; }
@@ -118,7 +125,6 @@ class EventQueue {
   void push_far(const Event& event);
   void insert_now(const Event& event);
   bool advance(SimTime limit);
-  int64_t next_slot(int64_t after) const;  // INT64_MAX: none
   void take_slot(int64_t slot);
 
   unsigned slot_bits_;

@@ -53,7 +53,7 @@ Fabric::Fabric(const Topology& t, const FabricConfig& c, uint32_t full, uint64_t
   }
   switches.resize(topology.switches.size());
   for (uint32_t index = 0; index < switches.size(); ++index) {
-    switches[index].seed = static_cast<uint32_t>(seed_of(seed, uint64_t{1} << 32 | index));
+    routing.set_seed(index, static_cast<uint32_t>(seed_of(seed, uint64_t{1} << 32 | index)));
     switches[index].rng = Rng(seed_of(seed, uint64_t{3} << 32 | index));
   }
   hosts.resize(topology.hosts);

@@ -56,8 +56,6 @@ struct SwitchCounters {
 };
 
 struct Switch {
-  uint32_t seed = 0;
-  uint32_t avoided = 0;   // links that it avoids
   uint64_t buffered = 0;  // bytes
   uint64_t shared = 0;    // of these, in the shared buffer
   Rng rng{0};

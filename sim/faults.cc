@@ -189,7 +189,7 @@ void Partition::apply_at_sender(const Fault& fault, Link& link) {
       return change_rate(id, link);
     case Fault::Kind::kAvoid:
     case Fault::Kind::kUse:
-      return from_host ? void() : set_avoided(id, link, fault.kind == Fault::Kind::kAvoid);
+      return from_host ? void() : set_avoided(link, fault.kind == Fault::Kind::kAvoid);
     case Fault::Kind::kLoss:
       return;
   }
@@ -203,11 +203,9 @@ void Partition::change_rate(uint32_t id, Link& link) {
 }
 
 // Only if the link is still in the state that was to be noticed.
-void Partition::set_avoided(uint32_t id, Link& link, bool avoided) {
+void Partition::set_avoided(Link& link, bool avoided) {
   if (avoided == link.is(Link::kAvoided) || avoided != (link.trouble->down > 0)) return;
   link.set(Link::kAvoided, avoided);
-  Switch& sw = fabric_.switches[fabric_.topology.links[id].from - fabric_.topology.hosts];
-  sw.avoided += avoided ? 1 : UINT32_MAX;
 }
 
 }  // namespace mroce::sim

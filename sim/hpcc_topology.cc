@@ -65,7 +65,7 @@ class Reader {
     }
     if (nodes_ > kMaxNodes) return input_.error("{} nodes; the limit is {}", nodes_, kMaxNodes);
     if (links_ > kMaxGraphLinks) return input_.error("{} links; the limit is {}", links_, kMaxGraphLinks);
-    if (switches_ == 0 || switches_ + 2 > nodes_) {
+    if (nodes_ < 3 || switches_ == 0 || switches_ > nodes_ - 2) {
       return input_.error("{} switches among {} nodes; a switch and two hosts are the least", switches_,
                           nodes_);
     }

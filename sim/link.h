@@ -47,23 +47,17 @@ struct PacketList {
 };
 
 // State of a link in explicit mode. Queue kClasses holds pause frames, which go before everything.
-struct ClassQueues {
-  std::array<PacketList, kClasses + 1> waiting;
+struct alignas(64) ClassQueues {
+  Packet* sending = nullptr;
+  uint32_t used = 0;    // bit: queue is not empty
+  uint32_t paused = 0;  // bit: class
+  uint32_t turn = 0;    // of the weighted classes
   std::array<uint32_t, kClasses + 1> bytes{};
+  std::array<PacketList, kClasses + 1> waiting;
   std::array<int64_t, kClasses> deficit{};
   std::array<int64_t, kClasses> credit{};
   std::array<SimTime, kClasses> paused_since{};
   SimTime paused_time = 0;
-  uint32_t used = 0;    // bit: queue is not empty
-  uint32_t paused = 0;  // bit: class
-  uint32_t turn = 0;    // of the weighted classes
-  Packet* sending = nullptr;
-
-  uint32_t waiting_bytes() const {
-    uint32_t sum = 0;
-    for (const uint32_t b : bytes) sum += b;
-    return sum;
-  }
 };
 
 // What may happen to packets on the link. Loss is drawn at the far end, in order of arrival.

@@ -68,22 +68,31 @@ class PacketPool {
   // A packet with all fields at their defaults and room for `header_bytes`, which is set.
   Packet* allocate(size_t header_bytes);
   void release(Packet* packet);
-  uint64_t in_use() const { return allocated_ - released_; }  // may wrap where packets cross; sums are right
+  // May wrap where packets cross; sums over the pools of a run are right.
+  uint64_t in_use() const { return small_.taken - small_.returned + large_.taken - large_.returned; }
   uint64_t memory_bytes() const { return memory_bytes_; }
+
+  // Evens out what the pools of a run have free, if the difference is large: traffic in one direction would
+  // otherwise fill one pool with what the other must allocate. No other thread may use them meanwhile.
+  static void balance(PacketPool& a, PacketPool& b);
 
  private:
   struct SizeClass {
+    uint64_t idle() const { return made - taken + returned; }
+
+    uint64_t made = 0;  // packets, from chunks
+    uint64_t taken = 0;
+    uint64_t returned = 0;
     Packet* free = nullptr;
     std::byte* chunk = nullptr;
     size_t left = 0;
   };
   Packet* take(SizeClass& size_class, size_t room);
+  static void move(SizeClass& from, SizeClass& to);
 
   SizeClass small_;
   SizeClass large_;
   void* chunks_ = nullptr;  // list through the first word of each
-  uint64_t allocated_ = 0;
-  uint64_t released_ = 0;
   uint64_t memory_bytes_ = 0;
 };
 

@@ -23,6 +23,7 @@ PacketPool::~PacketPool() {
 }
 
 Packet* PacketPool::take(SizeClass& size_class, size_t room) {
+  ++size_class.taken;
   if (size_class.free != nullptr) {
     Packet* const packet = size_class.free;
     size_class.free = packet->next;
@@ -42,6 +43,7 @@ Packet* PacketPool::take(SizeClass& size_class, size_t room) {
   std::byte* const at = size_class.chunk;
   size_class.chunk += bytes;
   size_class.left -= bytes;
+  ++size_class.made;
   return reinterpret_cast<Packet*>(at);
 }
 
@@ -52,7 +54,6 @@ Packet* PacketPool::allocate(size_t header_bytes) {
   Packet* const packet = new (take(small ? small_ : large_, room)) Packet;
   packet->header_bytes = static_cast<uint16_t>(header_bytes);
   packet->header_room = static_cast<uint16_t>(room);
-  ++allocated_;
   return packet;
 }
 
@@ -60,7 +61,28 @@ void PacketPool::release(Packet* packet) {
   SizeClass& size_class = packet->header_room == Packet::kInlineHeader ? small_ : large_;
   packet->next = size_class.free;
   size_class.free = packet;
-  ++released_;
+  ++size_class.returned;
+}
+
+void PacketPool::move(SizeClass& from, SizeClass& to) {
+  constexpr uint64_t kWorthIt = 1 << 14;
+  if (from.idle() < to.idle() + kWorthIt) return;
+  uint64_t count = (from.idle() - to.idle()) / 2;
+  from.taken += count;
+  to.returned += count;
+  for (; count > 0; --count) {
+    Packet* const packet = from.free;
+    from.free = packet->next;
+    packet->next = to.free;
+    to.free = packet;
+  }
+}
+
+void PacketPool::balance(PacketPool& a, PacketPool& b) {
+  move(a.small_, b.small_);
+  move(b.small_, a.small_);
+  move(a.large_, b.large_);
+  move(b.large_, a.large_);
 }
 
 }  // namespace mroce::sim

@@ -1,6 +1,7 @@
 #include "sim/partition.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "core/base/assert.h"
@@ -47,29 +48,78 @@ void Partition::run(SimTime limit) {
 
 // What later events will touch. Traffic in step puts thousands of events into one slot, other traffic a few
 // into each; so both ways are needed: some places ahead in the current slot...
-void Partition::prefetch_events() const {
-  if (const Event* far = queue_.ahead(20); far != nullptr && far->kind() == EventKind::kArrival) {
-    prefetch(&links_[far->what]);
-    prefetch(&links_[far->what].arrived_packets);
-  }
-  if (const Event* near = queue_.ahead(10); near != nullptr && near->kind() == EventKind::kArrival) {
-    const Link& link = links_[near->what];
-    prefetch(link.head);
-    if (link.is(Link::kToHost)) prefetch(link.head + 1);
+void Partition::prefetch_events() {
+  if (const Event* event = queue_.ahead(20)) prefetch_link(*event);
+  if (const Event* event = queue_.ahead(12)) prefetch_packet(*event);
+  if (const Event* event = queue_.ahead(5)) prefetch_next_hop(*event);
+  const Link& next = links_[next_hops_[(next_hop_ + 1) & 3]];
+  prefetch(next.tail);
+  if (!fabric_.ingress.empty()) prefetch(next.classes.get());
+}
+
+void Partition::prefetch_link(const Event& event) const {
+  if (event.kind() == EventKind::kArrival) {
+    prefetch(&links_[event.what]);
+    prefetch(&links_[event.what].arrived_packets);
+  } else if (event.kind() == EventKind::kSent) {
+    prefetch(&links_[event.id()]);
+    prefetch(&links_[event.id()].arrived_packets);
   }
 }
 
-// ... and packets of the next slot, links of the one after it.
+void Partition::prefetch_packet(const Event& event) const {
+  if (event.kind() == EventKind::kArrival) {
+    const Link& link = links_[event.what];
+    prefetch(link.head);
+    if (link.is(Link::kToHost)) {
+      prefetch(link.head + 1);
+      prefetch(&fabric_.hosts[link.to]);
+    } else {
+      prefetch(fabric_.routing.address(link.to - fabric_.topology.hosts));
+    }
+  } else if (event.kind() == EventKind::kSent) {
+    prefetch(links_[event.id()].classes.get());
+  }
+}
+
+// Where the first packet of the link goes next: the link now, its last packet a few events later.
+void Partition::prefetch_next_hop(const Event& event) {
+  if (event.kind() == EventKind::kSent) return prefetch_sent(links_[event.id()]);
+  if (event.kind() != EventKind::kArrival) return;
+  const Link& link = links_[event.what];
+  const Packet* const packet = link.head;
+  if (packet == nullptr) return;
+  if (link.is(Link::kToHost)) return prefetch(fabric_.hosts[link.to].transport.get());
+  const uint32_t index = link.to - fabric_.topology.hosts;
+  const NextLinks next = fabric_.routing.next(index, packet->destination);
+  if (next.count == 0) return;
+  const uint32_t id = next.link(fabric_.routing.spread_at(index, packet->hash, next.count));
+  prefetch(&links_[id]);
+  next_hops_[next_hop_++ & 3] = id;
+}
+
+// The packet that leaves, and the one that probably follows.
+void Partition::prefetch_sent(const Link& link) const {
+  if (link.classes == nullptr) return;
+  const ClassQueues& queues = *link.classes;
+  prefetch(queues.sending);
+  if (queues.used != 0) prefetch(queues.waiting[std::bit_width(queues.used) - 1U].head);
+}
+
+// ... and packets of the next slot, links of the one after it, events of the third.
 void Partition::prefetch_slots() const {
   const auto arrival = [](const Event& event) { return event.kind() == EventKind::kArrival; };
-  const int64_t next = queue_.visit_after(queue_.current_slot(), [&](const Event& event) {
+  const int64_t next = queue_.next_slot(queue_.current_slot());
+  queue_.visit(next, [&](const Event& event) {
     if (arrival(event)) prefetch(links_[event.what].head);
   });
-  queue_.visit_after(next, [&](const Event& event) {
+  const int64_t second = queue_.next_slot(next);
+  queue_.visit(second, [&](const Event& event) {
     if (!arrival(event)) return;
     prefetch(&links_[event.what]);
     prefetch(&links_[event.what].arrived_packets);
   });
+  queue_.prefetch_slot(queue_.next_slot(second));
 }
 
 void Partition::dispatch(const Event& event) {

@@ -82,7 +82,11 @@ class Partition final : public FlowObserver {
   // partition.cc
   void dispatch(const Event& event);
   void on_arrival(const Event& event);
-  void prefetch_events() const;
+  void prefetch_events();
+  void prefetch_link(const Event& event) const;
+  void prefetch_packet(const Event& event) const;
+  void prefetch_next_hop(const Event& event);
+  void prefetch_sent(const Link& link) const;
   void prefetch_slots() const;
   void notify(SimTime now, uint32_t flow, FlowEvent event, uint32_t host);
   // port.cc: a packet joins a port's queue; modes of a link
@@ -100,7 +104,7 @@ class Partition final : public FlowObserver {
   void set_paused(uint32_t id, uint32_t priority, bool paused);
   // switch.cc
   void forward(uint32_t index, Packet* packet);
-  uint32_t choose(Switch& sw, const NextLinks& next, const Packet& packet);
+  uint32_t choose(uint32_t index, const NextLinks& next, const Packet& packet);
   uint32_t least_queued(const NextLinks& next, uint32_t start) const;
   uint32_t depth_of(Link& link, uint32_t priority) const;
   bool marks(Switch& sw, const Packet& packet, uint32_t depth) const;
@@ -131,7 +135,7 @@ class Partition final : public FlowObserver {
   void apply(const Fault& fault, Link& link);
   void apply_at_sender(const Fault& fault, Link& link);
   void change_rate(uint32_t id, Link& link);
-  void set_avoided(uint32_t id, Link& link, bool avoided);
+  void set_avoided(Link& link, bool avoided);
   LinkTrouble& trouble(uint32_t id, Link& link);
 
   uint32_t partition_of(uint32_t node) const { return partition_of_[node]; }
@@ -147,6 +151,8 @@ class Partition final : public FlowObserver {
   EventQueue queue_;
   PacketPool pool_;
   SimTime now_ = 0;
+  uint32_t next_hops_[4] = {};  // guesses: links that packets of the next events will take
+  uint32_t next_hop_ = 0;
   FabricCounters counters_;
   std::vector<uint32_t> crossing_;  // links with kListed
   std::vector<Outbox> outboxes_;

@@ -1,7 +1,7 @@
 // Occupancy of a switch where it counts: the shared buffer, PFC by ingress port, credits.
 //
-// A packet is counted when it comes in and until its transmission has ended. Packet::fabric says where:
-// in the shared buffer, or in the headroom of its ingress port.
+// A packet is counted when it comes in and until its transmission has ended: in the shared buffer or, if the
+// threshold of its ingress port and class is reached, in the headroom of that port.
 
 #include <algorithm>
 
@@ -11,7 +11,6 @@
 namespace mroce::sim {
 namespace {
 
-enum Place : uint8_t { kShared = 1, kHeadroom = 2 };
 constexpr uint32_t kPauseBytes = 64;
 
 }  // namespace
@@ -25,20 +24,20 @@ uint64_t Partition::pause_threshold(const Switch& sw) const {
 
 bool Partition::admit(Switch& sw, uint32_t index, Link& link, Packet* packet) {
   const FabricConfig& config = fabric_.config;
-  packet->fabric = kShared;
   if (fabric_.lossless(packet->priority)) {
     const uint32_t port = fabric_.topology.switches[index].first_link + packet->ingress;
     if (!admit_lossless(sw, port, packet)) return false;
-  } else if (config.shared.bytes != 0) {
+  } else {
     const uint64_t free = config.shared.bytes - std::min(config.shared.bytes, sw.shared);
     const uint64_t wanted = uint64_t{depth_of(link, packet->priority)} + packet->bytes;
-    if (packet->bytes > free ||
-        static_cast<double>(wanted) > config.shared.alpha * static_cast<double>(free)) {
+    if (config.shared.bytes != 0 &&
+        (packet->bytes > free ||
+         static_cast<double>(wanted) > config.shared.alpha * static_cast<double>(free))) {
       drop(sw, packet, DropReason::shared_buffer);
       return false;
     }
+    sw.shared += packet->bytes;
   }
-  if (packet->fabric == kShared) sw.shared += packet->bytes;
   sw.buffered += packet->bytes;
   sw.counters.max_buffered = std::max(sw.counters.max_buffered, sw.buffered);
   return true;
@@ -50,16 +49,18 @@ bool Partition::admit_lossless(Switch& sw, uint32_t port, Packet* packet) {
   const uint64_t threshold = pause_threshold(sw);
   const uint64_t total = fabric_.config.shared.bytes;
   const bool full = total != 0 && sw.shared + packet->bytes > total;
-  if (full || in.bytes[c] - in.in_headroom[c] + packet->bytes > threshold) {
+  const bool over = full || in.bytes[c] - in.in_headroom[c] + packet->bytes > threshold;
+  if (over) {
     if (in.in_headroom[c] + packet->bytes > in.headroom) {
       drop(sw, packet, DropReason::headroom);
       return false;
     }
     in.in_headroom[c] += packet->bytes;
-    packet->fabric = kHeadroom;
+  } else {
+    sw.shared += packet->bytes;
   }
   in.bytes[c] += packet->bytes;
-  if ((in.bytes[c] > threshold || packet->fabric == kHeadroom) && (in.pausing >> c & 1) == 0) {
+  if (over && (in.pausing >> c & 1) == 0) {
     in.pausing |= 1U << c;
     ++sw.counters.pauses_sent;
     send_pause(port, c, true);
@@ -67,24 +68,27 @@ bool Partition::admit_lossless(Switch& sw, uint32_t port, Packet* packet) {
   return true;
 }
 
-// The transmission of a packet has ended on link `id` of a switch.
+// The transmission of a packet has ended on link `id` of a switch. Of an ingress port the headroom is given
+// back first, whichever packet leaves: it must be whole again before the neighbour may send.
 void Partition::departed(uint32_t id, const Packet& packet) {
   if (packet.kind == PacketKind::kPause) return;
   const Topology& topology = fabric_.topology;
   const uint32_t index = topology.links[id].from - topology.hosts;
   Switch& sw = fabric_.switches[index];
   sw.buffered -= packet.bytes;
-  if (packet.fabric == kShared) sw.shared -= packet.bytes;
   const uint32_t port = topology.switches[index].first_link + packet.ingress;
   const uint32_t c = packet.priority;
-  if (fabric_.config.credit.buffer_bytes != 0) {
-    return return_credit(topology.links[port].reverse, c, packet.bytes);
+  if (fabric_.config.credit.buffer_bytes != 0) return_credit(topology.links[port].reverse, c, packet.bytes);
+  if (!fabric_.lossless(c)) {
+    sw.shared -= packet.bytes;
+    return;
   }
-  if (!fabric_.lossless(c)) return;
   Ingress& in = fabric_.ingress[port];
+  const uint32_t from_headroom = std::min(in.in_headroom[c], packet.bytes);
   in.bytes[c] -= packet.bytes;
-  if (packet.fabric == kHeadroom) in.in_headroom[c] -= packet.bytes;
-  if ((in.pausing >> c & 1) == 0) return;
+  in.in_headroom[c] -= from_headroom;
+  sw.shared -= packet.bytes - from_headroom;
+  if ((in.pausing >> c & 1) == 0 || in.in_headroom[c] != 0) return;
   if (in.bytes[c] != 0 && in.bytes[c] + fabric_.config.pfc.xon_gap_bytes > pause_threshold(sw)) return;
   in.pausing &= ~(1U << c);
   ++sw.counters.resumes_sent;

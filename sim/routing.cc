@@ -9,7 +9,10 @@ Routing::Routing(const Topology& topology)
     : place_(topology.place.empty() ? nullptr : topology.place.data()),
       graph_(topology.graph.get()),
       hosts_(topology.hosts) {
-  if (graph_ != nullptr) return;
+  if (graph_ != nullptr) {
+    nodes_.resize(topology.switches.size());
+    return;
+  }
   nodes_.reserve(topology.switches.size());
   for (const SwitchSpec& spec : topology.switches) {
     Node node;

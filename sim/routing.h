@@ -54,6 +54,15 @@ class Routing {
  public:
   explicit Routing(const Topology& topology);
 
+  void set_seed(uint32_t index, uint32_t seed) { nodes_[index].seed = seed; }
+  uint32_t seed(uint32_t index) const { return nodes_[index].seed; }
+  const void* address(uint32_t index) const { return &nodes_[index]; }  // for prefetching
+
+  // Position of the link that ECMP of a switch takes among `count`.
+  uint32_t spread_at(uint32_t index, uint32_t hash, uint32_t count) const {
+    return spread(mix_hash(hash, nodes_[index].seed), count);
+  }
+
   NextLinks next(uint32_t index, uint32_t destination) const {
     if (graph_ != nullptr) [[unlikely]]
       return next_in_graph(index, destination);
@@ -76,7 +85,7 @@ class Routing {
     uint32_t down = 0;
     uint32_t up = 0;
     uint32_t up_count = 0;
-    uint32_t spare = 0;
+    uint32_t seed = 0;  // of the switch, for ECMP
   };
   NextLinks next_in_graph(uint32_t index, uint32_t destination) const;
 

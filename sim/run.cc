@@ -9,6 +9,7 @@
 
 #include "core/base/assert.h"
 #include "sim/cut.h"
+#include "sim/deadlock.h"
 
 namespace mroce::sim {
 namespace {
@@ -77,7 +78,6 @@ class Run {
       partitions_.push_back(std::make_unique<Partition>(fabric_, cut_.partition_of, p, cut_.count, bits,
                                                         flows_, scheduler_, faults_));
     }
-    earliest_.assign(cut_.count, 0);
     if (std::string error = make_transports(factory); !error.empty()) return tl::unexpected(std::move(error));
     if (options_.prepare) {
       if (std::string error = options_.prepare(base_rtt_); !error.empty())
@@ -117,6 +117,11 @@ class Run {
   // One thread runs this between windows, while the others wait. Sets the next window; false: the end.
   bool plan() {
     if (scheduler_ != nullptr) deliver_notices();
+    constexpr uint64_t kWindowsPerBalance = 16;
+    const bool balance = ++windows_ % kWindowsPerBalance == 0;
+    for (uint32_t p = 1; balance && p < cut_.count; ++p) {
+      PacketPool::balance(partitions_[p - 1]->pool(), partitions_[p]->pool());
+    }
     SimTime first = kEndOfTime;
     for (uint32_t p = 0; p < cut_.count; ++p) first = std::min(first, partitions_[p]->earliest());
     uint64_t finished = 0;
@@ -193,9 +198,9 @@ class Run {
   SimTime window_ = 0;
   SimTime drain_ = 0;
   std::vector<std::unique_ptr<Partition>> partitions_;
-  std::vector<SimTime> earliest_;
   std::vector<FlowNotice> notices_;
   FlowStarts starts_;
+  uint64_t windows_ = 0;
   SimTime begin_ = 0;  // of the window
   SimTime limit_ = 0;
 };
@@ -229,6 +234,9 @@ RunResult Run::result() {
     result.trouble =
         fmt::format("{} of {} flows did not finish, the first is flow {}",
                     flows_.size() - result.flows_finished, flows_.size(), flows_[result.first_unfinished].id);
+    const std::string deadlock = find_deadlock(fabric_);
+    result.deadlock = !deadlock.empty();
+    if (result.deadlock) result.trouble += "; " + deadlock;
   }
   return result;
 }

@@ -11,7 +11,7 @@ void Partition::forward(uint32_t index, Packet* packet) {
   const NextLinks next = fabric_.routing.next(index, packet->destination);
   if (next.count == 0) [[unlikely]]
     return drop(sw, packet, DropReason::no_route);
-  const uint32_t id = next.count == 1 ? next.link(0) : choose(sw, next, *packet);
+  const uint32_t id = next.count == 1 ? next.link(0) : choose(index, next, *packet);
   Link& link = links_[id];
   bool mark = false;
   if (link.backlog(now_) > link.quiet) {
@@ -50,16 +50,16 @@ bool Partition::marks(Switch& sw, const Packet& packet, uint32_t depth) const {
 
 // Among equal next links: by hash, or the least queued; not those that are known to be down if there is
 // another.
-uint32_t Partition::choose(Switch& sw, const NextLinks& next, const Packet& packet) {
-  const uint32_t start = spread(mix_hash(packet.hash, sw.seed), next.count);
+uint32_t Partition::choose(uint32_t index, const NextLinks& next, const Packet& packet) {
+  const uint32_t start = fabric_.routing.spread_at(index, packet.hash, next.count);
   if (fabric_.config.adaptive) return least_queued(next, start);
   uint32_t id = next.link(start);
-  if (sw.avoided == 0 || !links_[id].is(Link::kAvoided)) [[likely]]
+  if (!links_[id].is(Link::kAvoided)) [[likely]]
     return id;
   uint32_t usable = 0;
   for (uint32_t i = 0; i < next.count; ++i) usable += links_[next.link(i)].is(Link::kAvoided) ? 0 : 1;
   if (usable == 0) return id;
-  uint32_t wanted = spread(mix_hash(packet.hash, ~sw.seed), usable);
+  uint32_t wanted = spread(mix_hash(packet.hash, ~fabric_.routing.seed(index)), usable);
   for (uint32_t i = 0;; ++i) {
     id = next.link(i);
     if (!links_[id].is(Link::kAvoided) && wanted-- == 0) return id;

@@ -54,7 +54,7 @@ class TestTransport final : public Transport {
       (*options_.record)[context_.host].push_back(
           {now, packet.priority, packet.flow, packet.ecn == Ecn::kCe});
     }
-    Receiving& receiving = receiving_[packet.flow];
+    Receiving& receiving = receiving_of(packet.flow);
     if (header.sequence != receiving.next) {
       ++counters_.out_of_order;
       if (options_.resend_after != 0) {
@@ -123,9 +123,19 @@ class TestTransport final : public Transport {
     uint64_t acknowledged = 0;
   };
   struct Receiving {
+    uint32_t flow = 0;
     uint64_t next = 0;
     uint32_t unacknowledged = 0;
   };
+
+  Receiving& receiving_of(uint32_t flow) {
+    for (Receiving& receiving : receiving_) {
+      if (receiving.flow == flow) return receiving;
+    }
+    Receiving& receiving = receiving_.emplace_back();
+    receiving.flow = flow;
+    return receiving;
+  }
 
   void activate(Sending& sending) {
     if (sending.active) return;
@@ -185,7 +195,7 @@ class TestTransport final : public Transport {
   std::vector<std::deque<size_t>> active_;
   std::vector<Sending> sending_;
   std::unordered_map<uint32_t, size_t> position_;
-  std::unordered_map<uint32_t, Receiving> receiving_;
+  std::vector<Receiving> receiving_;
   std::deque<std::pair<uint32_t, Packet*>> acks_;
   TransportCounters counters_;
   SimTime deadline_ = kEndOfTime;

@@ -77,6 +77,12 @@ class Transport {
   virtual void on_timer(SimTime now) = 0;
   // When on_timer() or pull() has something to do without any packet arriving; kEndOfTime: never.
   virtual SimTime deadline() const = 0;
+  // These classes of the port are paused now (bit: class). Packets of them that pull() gives out wait in the
+  // NIC, and few others can pass them there; a transport with traffic of several classes should hold them
+  // back.
+  virtual void on_pause(SimTime now, uint32_t port, uint32_t classes) {
+    (void)now, (void)port, (void)classes;
+  }
   // The next packet for this port, chosen now; null: nothing (yet). The NIC fills in nothing but `plane`.
   virtual Packet* pull(SimTime now, uint32_t port) = 0;
   virtual TransportCounters counters() const = 0;
