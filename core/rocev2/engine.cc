@@ -92,13 +92,17 @@ void Engine::Impl::kick(Time now, Qp& qp) {
   }
 }
 
-bool Engine::Impl::poll_transmit(Time now, TxPacket& out) {
+void Engine::Impl::release_paced(Time now) {
   while (paced.earliest() <= now) {
     Qp& qp = *qps[paced.pop()];
     qp.in_paced = false;
     qp.in_ready = true;
     ready.push(qp.slot);
   }
+}
+
+bool Engine::Impl::poll_transmit(Time now, TxPacket& out) {
+  release_paced(now);
   if (!control.empty() && transmit_control(now, out)) return true;
   while (!ready.empty()) {
     Qp& qp = *qps[ready.front()];

@@ -73,8 +73,8 @@ bool Engine::Impl::refuse(Time now, Qp& qp, uint8_t syndrome) {
   return false;
 }
 
+// The request at the expected PSN came (again), so its answer is due (again); those behind it get none.
 bool Engine::Impl::receiver_not_ready(Qp& qp) {
-  if (qp.rx.nak_sent) return false;
   qp.rx.nak_sent = true;
   schedule_nak(qp, rnr_syndrome(qp.params.min_rnr_timer));
   return false;

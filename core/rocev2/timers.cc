@@ -13,6 +13,7 @@ void Engine::Impl::schedule_timer(Qp& qp) {
 }
 
 void Engine::Impl::on_timeout(Time now) {
+  release_paced(now);
   while (timers.earliest() <= now) {
     Qp& qp = *qps[timers.pop()];
     run_timers(now, qp);
