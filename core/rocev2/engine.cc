@@ -168,6 +168,7 @@ void Engine::Impl::pace(Time now, Qp& qp, const TxPacket& out) {
 void Engine::Impl::begin_packet(const Qp& qp, TxPacket& out, TxKind kind) const {
   out.qpn = qp.params.qpn;
   out.peer = qp.params.peer;
+  out.tag = qp.params.tag;
   out.entropy = qp.params.entropy;
   out.kind = kind;
   out.ect = config.ecn && (kind == TxKind::kRequest || kind == TxKind::kResponse);
@@ -252,6 +253,11 @@ Result<QpStats> Engine::qp_stats(Time now, uint32_t qpn) const {
   stats.queued = static_cast<uint32_t>(qp->tx.sq.size());
   stats.in_recovery = qp->tx.in_recovery;
   return stats;
+}
+
+uint64_t Engine::executed_psns(uint32_t qpn) const {
+  const Qp* qp = impl_->find(qpn);
+  return qp == nullptr ? 0 : qp->rx.expected - kPsnBase - (qp->params.rq_psn & kPsnMask);
 }
 
 void Engine::on_packet(Time now, const RxPacket& packet) {

@@ -52,9 +52,9 @@ struct Engine::Impl {
   bool poll_transmit(Time now, TxPacket& out);
   bool transmit_control(Time now, TxPacket& out);
   bool transmit_data(Time now, Qp& qp, TxPacket& out);
-  void kick(Time now, Qp& qp);  // there may be data to send
-  void kick_control(Qp& qp);    // there is a CNP, ACK or NAK to send
-  void release_paced(Time now);     // whose time has come
+  void kick(Time now, Qp& qp);   // there may be data to send
+  void kick_control(Qp& qp);     // there is a CNP, ACK or NAK to send
+  void release_paced(Time now);  // whose time has come
   void release_if_dead(Qp& qp);
   void pace(Time now, Qp& qp, const TxPacket& out);
   void begin_packet(const Qp& qp, TxPacket& out, TxKind kind) const;
