@@ -179,6 +179,7 @@ void Engine::Impl::rewind(Qp& qp) {
   if (config.loss.recovery == Recovery::kSelectiveRepeat) {
     begin_recovery(qp);
     tx.resend_una = true;
+    tx.resend_next = tx.una;
     return;
   }
   tx.nxt = tx.una;

@@ -55,7 +55,6 @@ void Engine::Impl::begin_recovery(Qp& qp) {
   Requester& tx = qp.tx;
   tx.in_recovery = true;
   tx.recovery_end = tx.sent_end;
-  tx.resend_next = tx.una;
 }
 
 bool Engine::Impl::next_resend(Qp& qp, uint64_t& psn) const {
