@@ -116,12 +116,12 @@ void Engine::Impl::on_rnr(Time now, Qp& qp, uint64_t psn, uint8_t syndrome) {
 bool Engine::Impl::acknowledge_before(Time now, Qp& qp, uint64_t psn) {
   Requester& tx = qp.tx;
   uint64_t limit = psn;
-  if (tx.reads_out != 0) {
-    for (uint64_t i = tx.sq.begin(); i != tx.sq.end() && tx.sq[i].first_psn < psn; ++i) {
-      if (!tx.sq[i].wants_response()) continue;
-      limit = std::max(tx.una, tx.sq[i].first_psn);
-      break;
-    }
+  // All requests before `psn` are looked at, also those that are to be sent again (reads_out counts them no
+  // more): a late ACK may overtake the response to a READ.
+  for (uint64_t i = tx.sq.begin(); i != tx.sq.end() && tx.sq[i].first_psn < psn; ++i) {
+    if (!tx.sq[i].wants_response()) continue;
+    limit = std::max(tx.una, tx.sq[i].first_psn);
+    break;
   }
   if (limit > tx.una) advance(now, qp, limit);
   return limit == psn;
@@ -176,6 +176,7 @@ void Engine::Impl::take_credits(Qp& qp, const Aeth& aeth) const {
 // Back to the oldest packet that is not acknowledged.
 void Engine::Impl::rewind(Qp& qp) {
   Requester& tx = qp.tx;
+  tx.timeout_at = kNever;  // runs again from the next transmission on
   if (config.loss.recovery == Recovery::kSelectiveRepeat) {
     begin_recovery(qp);
     tx.resend_una = true;
@@ -185,7 +186,6 @@ void Engine::Impl::rewind(Qp& qp) {
   tx.nxt = tx.una;
   tx.cursor = tx.sq.begin();
   tx.reads_out = 0;
-  tx.timeout_at = kNever;  // runs again from the next transmission on
 }
 
 void Engine::Impl::implied_nak(Time now, Qp& qp) {

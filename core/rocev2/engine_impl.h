@@ -102,6 +102,7 @@ struct Engine::Impl {
   void on_request(Time now, Qp& qp, const Arrival& arrival);
   void on_gap(Time now, Qp& qp);
   void on_duplicate(Time now, Qp& qp, uint64_t psn, const Arrival& arrival);
+  bool responses_full(const Qp& qp, bool duplicate) const;
   bool execute(Time now, Qp& qp, const Arrival& arrival);  // false: refused, nothing changed
   bool execute_send(Time now, Qp& qp, const Arrival& arrival);
   bool execute_write(Time now, Qp& qp, const Arrival& arrival);

@@ -154,9 +154,9 @@ bool Engine::Impl::may_start(const Qp& qp, const Wqe& wqe) const {
   if (tx.nxt == wqe.first_psn && (wqe.flags & send_flag::kFence) != 0 && tx.reads_out != 0) return false;
   if (wqe.wants_response()) return tx.reads_out < qp.params.max_rd_atomic;
   if (!wqe.takes_receive() || wqe.ssn <= tx.credit_limit || tx.nxt < tx.sent_end) return true;
-  // Without a credit one packet may go, once everything before it is acknowledged: its answer brings credits
-  // (IBTA chapter 9.7.7.2).
-  return tx.nxt == wqe.first_psn && tx.nxt == tx.una;
+  // Without a credit one packet at a time may go, once everything before it is acknowledged: its answer
+  // brings credits (IBTA chapter 9.7.7.2).
+  return tx.nxt == tx.una;
 }
 
 bool Engine::Impl::wants_ack(Qp& qp, const Wqe& wqe, uint64_t psn) {

@@ -42,6 +42,13 @@ void Engine::Impl::on_gap(Time now, Qp& qp) {
   schedule_nak(qp, nak::kSequence);
 }
 
+// Duplicates may stand among the responses beside as many new ones, because one that the network made (or
+// kept for long) asks for what the requester has already. So more new ones than agreed are noticed late, and
+// there is a bound.
+bool Engine::Impl::responses_full(const Qp& qp, bool duplicate) const {
+  return qp.rx.responses.size() >= size_t{qp.params.max_dest_rd_atomic} * (duplicate ? 1 : 2);
+}
+
 void Engine::Impl::on_duplicate(Time now, Qp& qp, uint64_t psn, const Arrival& arrival) {
   Responder& rx = qp.rx;
   const Op op = arrival.headers.bth.op;
@@ -51,6 +58,7 @@ void Engine::Impl::on_duplicate(Time now, Qp& qp, uint64_t psn, const Arrival& a
     if (psn + packets > rx.expected) return;  // not what was executed
     const uint64_t end = psn + packets;
     std::erase_if(rx.responses, [&](const Response& r) { return r.psn < end && psn < r.end_psn; });
+    if (responses_full(qp, true)) return;
     execute_read(now, qp, arrival);
     return;
   }
@@ -59,6 +67,7 @@ void Engine::Impl::on_duplicate(Time now, Qp& qp, uint64_t psn, const Arrival& a
                                     [&](const CachedAtomic& cached) { return cached.psn == psn; });
     if (found == rx.atomics.end()) return;  // IBTA chapter 9.7.5.2.8: silently dropped
     std::erase_if(rx.responses, [&](const Response& r) { return r.psn == psn; });
+    if (responses_full(qp, true)) return;
     const auto at = std::find_if(rx.responses.begin(), rx.responses.end(),
                                  [&](const Response& r) { return r.psn > psn; });
     rx.responses.insert(at, {psn, psn + 1, 0, found->original, 0, found->msn, true, false});
@@ -223,7 +232,7 @@ bool Engine::Impl::execute_write(Time now, Qp& qp, const Arrival& arrival) {
 bool Engine::Impl::execute_read(Time now, Qp& qp, const Arrival& arrival) {
   Responder& rx = qp.rx;
   const Reth& reth = arrival.headers.reth;
-  if (reth.length > (uint64_t{1} << 31) || rx.responses.size() >= qp.params.max_dest_rd_atomic) {
+  if (reth.length > (uint64_t{1} << 31) || responses_full(qp, false)) {
     return refuse(now, qp, nak::kInvalidRequest);
   }
   uint64_t host = 0;
@@ -250,7 +259,7 @@ bool Engine::Impl::execute_read(Time now, Qp& qp, const Arrival& arrival) {
 bool Engine::Impl::execute_atomic(Time now, Qp& qp, const Arrival& arrival) {
   Responder& rx = qp.rx;
   const AtomicEth& atomic = arrival.headers.atomic;
-  if (atomic.va % 8 != 0 || rx.responses.size() >= qp.params.max_dest_rd_atomic) {
+  if (atomic.va % 8 != 0 || responses_full(qp, false)) {
     return refuse(now, qp, nak::kInvalidRequest);
   }
   uint64_t original = 0;

@@ -105,6 +105,7 @@ class TestNet {
     for (;;) {
       for (uint32_t i = 0; i < hosts_.size(); ++i) pump(i);
       if (done()) return true;
+      for (uint32_t i = 0; i < hosts_.size(); ++i) pump(i);  // `done` may have posted something
       const int64_t next = next_event();
       if (next > end) {
         now_ps_ = end;
