@@ -144,7 +144,7 @@ void Rocev2Transport::receive(SimTime now, uint32_t port, Packet& packet) {
     accept(now, port, packet);
     engine.on_packet(engine_time(now), rx);
   }
-  drain(now, port);
+  if (engine.has_reports()) drain(now, port);
   if (!finished_.empty()) drop_finished(now);
 }
 

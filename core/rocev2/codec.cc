@@ -178,6 +178,7 @@ std::string_view sentence_of(DecodeError error) {
 size_t encode(const Headers& h, std::byte* out) {
   const OpInfo& op = info(h.bth.op);
   encode_bth(h.bth, out);
+  if (op.header_bytes == kBthBytes) return kBthBytes;
   std::byte* at = out + kBthBytes;
   if (op.reth) {
     store_be<uint64_t>(at, h.reth.va);
@@ -198,20 +199,29 @@ size_t encode(const Headers& h, std::byte* out) {
   return op.header_bytes;
 }
 
-tl::expected<Headers, DecodeError> decode(std::span<const std::byte> bytes, uint64_t behind) {
-  if (bytes.size() < kBthBytes) return tl::unexpected(DecodeError::kTruncated);
-  if ((static_cast<uint8_t>(bytes[1]) & 0x0f) != 0) return tl::unexpected(DecodeError::kVersion);
+bool decode_into(std::span<const std::byte> bytes, uint64_t behind, Headers& h, DecodeError& error) {
+  const auto refuse = [&error](DecodeError why) {
+    error = why;
+    return false;
+  };
+  if (bytes.size() < kBthBytes) return refuse(DecodeError::kTruncated);
+  if ((static_cast<uint8_t>(bytes[1]) & 0x0f) != 0) return refuse(DecodeError::kVersion);
   const OpInfo& op = kOps[static_cast<uint8_t>(bytes[0])];
-  if (!op.known) return tl::unexpected(DecodeError::kOpcode);
-  if (bytes.size() < op.header_bytes) return tl::unexpected(DecodeError::kTruncated);
-  tl::expected<Headers, DecodeError> result;
-  Headers& h = *result;
+  if (!op.known) return refuse(DecodeError::kOpcode);
+  if (bytes.size() < op.header_bytes) return refuse(DecodeError::kTruncated);
   decode_bth(bytes.data(), h.bth);
-  if (!op.payload && (behind != 0 || h.bth.pad != 0)) return tl::unexpected(DecodeError::kPayload);
-  if (behind % 4 != 0 || h.bth.pad > behind) return tl::unexpected(DecodeError::kPad);
-  if (op.payload && !op.last && behind == 0) return tl::unexpected(DecodeError::kPayload);
-  decode_extensions(op, bytes.data() + kBthBytes, h);
-  return result;
+  if (!op.payload && (behind != 0 || h.bth.pad != 0)) return refuse(DecodeError::kPayload);
+  if (behind % 4 != 0 || h.bth.pad > behind) return refuse(DecodeError::kPad);
+  if (op.payload && !op.last && behind == 0) return refuse(DecodeError::kPayload);
+  if (op.header_bytes != kBthBytes) decode_extensions(op, bytes.data() + kBthBytes, h);
+  return true;
+}
+
+tl::expected<Headers, DecodeError> decode(std::span<const std::byte> bytes, uint64_t behind) {
+  Headers headers;
+  DecodeError error{};
+  if (!decode_into(bytes, behind, headers, error)) return tl::unexpected(error);
+  return headers;
 }
 
 tl::expected<Headers, DecodeError> decode_whole(std::span<const std::byte> bytes) {

@@ -36,6 +36,9 @@ size_t encode(const Headers& headers, std::byte* out);
 // bytes of payload and padding together, whether virtual or real. On success the payload is `behind` minus
 // headers.bth.pad bytes long.
 tl::expected<Headers, DecodeError> decode(std::span<const std::byte> bytes, uint64_t behind);
+// The same into `headers`, where fields that the opcode lacks keep what was there. True on success; otherwise
+// `error` says why not.
+bool decode_into(std::span<const std::byte> bytes, uint64_t behind, Headers& headers, DecodeError& error);
 // The same for a packet that is there as a whole, payload and padding included.
 tl::expected<Headers, DecodeError> decode_whole(std::span<const std::byte> bytes);
 

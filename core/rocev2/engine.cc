@@ -18,6 +18,9 @@ int64_t picos(Time t) {
 
 Engine::Impl::Impl(const EngineConfig& c, Memory& m)
     : config(c), memory(m), rng(c.seed), regions(c.seed ^ 0x6d72, kMaxRegions) {
+  constexpr uint64_t kSelectiveLimit = SackBits::kBits / 2;
+  window_limit = c.loss.recovery == Recovery::kSelectiveRepeat ? kSelectiveLimit : kMaxOutstanding;
+  fixed_window = window_of(c.window.bytes);
   MROCE_ASSERT(c.mtu >= 256 && c.mtu % 4 == 0 && c.line_rate_bps > 0 && c.ack_interval > 0);
 }
 
@@ -31,12 +34,12 @@ void Engine::Impl::on_packet(Time now, const RxPacket& packet) {
     ++counters.drop_malformed;
     return;
   }
-  const auto decoded = decode(packet.bytes, real + packet.virtual_behind);
-  if (!decoded) {
+  DecodeError error{};
+  if (!decode_into(packet.bytes, real + packet.virtual_behind, received, error)) {
     ++counters.drop_malformed;
     return;
   }
-  Qp* qp = find(decoded->bth.dqpn);
+  Qp* qp = find(received.bth.dqpn);
   const bool is_virtual = packet.virtual_behind != 0;
   if (qp == nullptr || qp->params.peer != packet.peer) {
     ++counters.drop_qp;
@@ -52,7 +55,7 @@ void Engine::Impl::on_packet(Time now, const RxPacket& packet) {
     if (config.ecn) schedule_cnp(now, *qp);
   }
   dispatch(now, *qp,
-           {*decoded, info(decoded->bth.op), static_cast<uint32_t>(behind - decoded->bth.pad),
+           {received, info(received.bth.op), static_cast<uint32_t>(behind - received.bth.pad),
             is_virtual || real == 0 ? nullptr : packet.bytes.data() + header});
 }
 
@@ -82,7 +85,9 @@ void Engine::Impl::kick_control(Qp& qp) {
 
 void Engine::Impl::kick(Time now, Qp& qp) {
   if (qp.in_ready || qp.in_paced) return;
-  if (qp.rx.responses.empty() && !request_ready(qp)) return;
+  // Whether a request may really go (window, credits, …) is looked at when its turn comes.
+  const Requester& tx = qp.tx;
+  if (qp.rx.responses.empty() && tx.nxt == tx.end && !tx.in_recovery) return;
   if (qp.pace_at_ps >= picos(now) + 1000) {  // later than the nanosecond that `now` names
     qp.in_paced = true;
     paced.set(qp.slot, time_from_ns(qp.pace_at_ps / 1000));
@@ -334,6 +339,10 @@ Status Engine::post_recv(Time now, uint32_t qpn, const RecvWr& wr) {
   }
   static_cast<void>(now);
   return qp->receives->post(wr);
+}
+
+bool Engine::has_reports() const {
+  return !impl_->completions.empty() || !impl_->events.empty();
 }
 
 bool Engine::poll_completion(Wc& out) {

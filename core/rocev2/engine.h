@@ -148,6 +148,7 @@ class Engine {
 
   // ---- outputs
   bool poll_transmit(Time now, TxPacket& out);
+  bool has_reports() const;  // a completion or an event waits
   bool poll_completion(Wc& out);
   bool poll_event(Event& out);
 

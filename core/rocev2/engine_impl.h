@@ -1,6 +1,7 @@
 // The inside of Engine, split by event over several files.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -41,6 +42,9 @@ struct Engine::Impl {
   DeadlineHeap timers;
   Ring<Wc> completions;
   Ring<Event> events;
+  Headers received;  // of the packet at hand; fields that its opcode lacks are old
+  uint64_t window_limit = 0;
+  uint64_t fixed_window = 0;  // packets
 
   // ---- engine.cc: objects and the order of sending
   Qp* find(uint32_t qpn) {
@@ -65,7 +69,16 @@ struct Engine::Impl {
   Status post(Time now, Qp& qp, Wqe wqe);
   bool request_ready(Qp& qp) const;
   bool may_start(const Qp& qp, const Wqe& wqe) const;
-  uint64_t window_packets(const Qp& qp) const;
+  uint64_t window_of(uint64_t bytes) const {  // in packets
+    return bytes == 0 ? window_limit
+                      : std::clamp<uint64_t>((bytes + config.mtu - 1) / config.mtu, 1, window_limit);
+  }
+  uint64_t window_packets(const Qp& qp) const {
+    if (!config.window.variable || config.window.bytes == 0) return fixed_window;
+    const double share = qp.dcqcn.rate_bps() / config.line_rate_bps;
+    return window_of(
+        std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<double>(config.window.bytes) * share)));
+  }
   void transmit_request(Time now, Qp& qp, TxPacket& out);
   void after_new_request(Qp& qp, const Wqe& wqe);
   bool build_request(Qp& qp, const Wqe& wqe, uint64_t psn, TxPacket& out);

@@ -126,18 +126,6 @@ Status Engine::post_virtual(Time now, uint32_t qpn, const VirtualSend& wr) {
 
 // ---- what may be sent
 
-uint64_t Engine::Impl::window_packets(const Qp& qp) const {
-  constexpr uint64_t kSelectiveLimit = SackBits::kBits / 2;
-  const bool selective = config.loss.recovery == Recovery::kSelectiveRepeat;
-  const uint64_t limit = selective ? kSelectiveLimit : kMaxOutstanding;
-  if (config.window.bytes == 0) return limit;
-  uint64_t bytes = config.window.bytes;
-  if (config.window.variable) {
-    bytes = static_cast<uint64_t>(static_cast<double>(bytes) * qp.dcqcn.rate_bps() / config.line_rate_bps);
-  }
-  return std::clamp<uint64_t>((bytes + config.mtu - 1) / config.mtu, 1, limit);
-}
-
 bool Engine::Impl::request_ready(Qp& qp) const {
   Requester& tx = qp.tx;
   if (qp.state != QpState::kRts || tx.rnr_until != kNever) return false;
