@@ -68,6 +68,7 @@ void Engine::Impl::dispatch(Time now, Qp& qp, const Arrival& arrival) {
     return;
   } else if (arrival.op.request) {
     on_request(now, qp, arrival);
+    if (qp.rx.responses.empty()) return;  // nothing that has a turn or a timer
   } else {
     on_response(now, qp, arrival);
   }
@@ -142,6 +143,7 @@ bool Engine::Impl::transmit_control(Time now, TxPacket& out) {
 }
 
 bool Engine::Impl::transmit_data(Time now, Qp& qp, TxPacket& out) {
+  const Time timeout = qp.tx.timeout_at;
   if (!qp.rx.responses.empty()) {
     transmit_response(qp, out);
   } else if (request_ready(qp)) {
@@ -158,7 +160,7 @@ bool Engine::Impl::transmit_data(Time now, Qp& qp, TxPacket& out) {
   if (out.retransmission) ++counters.retransmitted;
   pace(now, qp, out);
   kick(now, qp);
-  schedule_timer(qp);
+  if (qp.tx.timeout_at != timeout) schedule_timer(qp);
   return true;
 }
 
