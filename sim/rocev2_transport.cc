@@ -97,7 +97,8 @@ rocev2::QpParams Rocev2Transport::params(uint32_t flow, uint32_t peer) const {
   // Both sides know the PSN that a flow begins with, as if they had exchanged it.
   p.sq_psn = p.rq_psn = static_cast<uint32_t>(mix(flow) & rocev2::kPsnMask);
   p.entropy = static_cast<uint16_t>(mix(~uint64_t{flow}));
-  p.tag = options_.data_priority;
+  const uint32_t hash = five_tuple(context_.host, peer, p.entropy);
+  p.tag = uint64_t{hash} << 32 | options_.data_priority;
   p.timeout = static_cast<uint8_t>(options_.timeout);
   p.retry_cnt = static_cast<uint8_t>(options_.retry_cnt);
   p.max_send_wr = UINT32_MAX;
@@ -115,7 +116,7 @@ void Rocev2Transport::start(SimTime now, uint32_t index, const Flow& flow) {
   rocev2::Engine& engine = *engines_[hash % engines_.size()];
   const Time at = engine_time(now);
   rocev2::QpParams p = params(index, flow.destination);
-  if (flow.priority != 0) p.tag = flow.priority;
+  if (flow.priority != 0) p.tag = (p.tag & ~uint64_t{UINT32_MAX}) | flow.priority;
   const auto qpn = engine.create_qp(at, p);
   MROCE_ASSERT(qpn.has_value());
   // All messages but the last fill their packets, so that the flow has ceil(bytes / mtu) PSNs.
@@ -216,7 +217,7 @@ SimTime Rocev2Transport::deadline() const {
 uint32_t Rocev2Transport::priority_of(const rocev2::TxPacket& out) const {
   if (out.kind == rocev2::TxKind::kCnp) return options_.cnp_priority;
   const bool answer = out.kind == rocev2::TxKind::kAck || out.kind == rocev2::TxKind::kNak;
-  return answer ? options_.ack_priority : out.tag;
+  return answer ? options_.ack_priority : static_cast<uint32_t>(out.tag);
 }
 
 Packet* Rocev2Transport::pull(SimTime now, uint32_t port) {
@@ -228,7 +229,7 @@ Packet* Rocev2Transport::pull(SimTime now, uint32_t port) {
   packet->destination = static_cast<uint32_t>(out.peer);
   packet->payload = out.payload;
   packet->bytes = context_.wire.of(out.payload, out.pad + out.header_bytes + rocev2::kIcrcBytes);
-  packet->hash = five_tuple(packet->source, packet->destination, out.entropy);
+  packet->hash = static_cast<uint32_t>(out.tag >> 32);
   packet->flow = flow_of(out.qpn);
   packet->kind = kind_of(out);
   packet->priority = static_cast<uint8_t>(priority_of(out));

@@ -6,7 +6,8 @@
 // have the number 16 + index of the flow; the receiver makes its own when the first packet comes, and drops
 // it a little after the last one. A packet that comes later still (its ACK was lost) gets a queue pair once
 // more, just to be acknowledged. The flow's UDP source port, which ECMP sees, is a hash of source,
-// destination and flow. With several ports a flow uses one of them, chosen by the same hash, as a bond does.
+// destination and flow. A queue pair's tag keeps it (upper half) and the priority of the data. With several
+// ports a flow uses one of them, chosen by the same hash, as a bond does.
 #pragma once
 
 #include <deque>

@@ -108,7 +108,7 @@ void Engine::Impl::release_paced(Time now) {
 }
 
 bool Engine::Impl::poll_transmit(Time now, TxPacket& out) {
-  release_paced(now);
+  if (paced.earliest() <= now) release_paced(now);
   if (!control.empty() && transmit_control(now, out)) return true;
   while (!ready.empty()) {
     Qp& qp = *qps[ready.front()];

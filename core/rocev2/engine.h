@@ -44,7 +44,7 @@ struct QpParams {
   uint32_t sq_psn = 0;   // 24 bits
   uint32_t rq_psn = 0;   // 24 bits
   uint16_t entropy = 0;  // for the UDP source port
-  uint32_t tag = 0;      // the driver's own; comes back in TxPacket
+  uint64_t tag = 0;      // the driver's own; comes back in TxPacket
   PdHandle pd{1};
   uint32_t access_flags = access::kAll;  // remote access through this queue pair
   uint8_t timeout = 14;                  // 4.096 us * 2^timeout; 0: never
@@ -75,7 +75,7 @@ inline constexpr uint32_t kMaxSlices = 16;  // SGEs of a work request
 struct TxPacket {
   uint32_t qpn = 0;  // the local one
   uint64_t peer = 0;
-  uint32_t tag = 0;
+  uint64_t tag = 0;
   uint16_t entropy = 0;
   TxKind kind = TxKind::kRequest;
   bool ect = false;  // send it ECT(0)

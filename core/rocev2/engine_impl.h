@@ -43,6 +43,7 @@ struct Engine::Impl {
   Ring<Wc> completions;
   Ring<Event> events;
   Headers received;  // of the packet at hand; fields that its opcode lacks are old
+  Headers sending;   // the same of a request
   uint64_t window_limit = 0;
   uint64_t fixed_window = 0;  // packets
 

@@ -169,8 +169,9 @@ TEST(RoceLoss, a_window_bounds_what_is_outstanding) {
       net.engine(0).post_virtual(net.now(), a, {1, Opcode::kWrite, send_flag::kSignaled, 10'000'000}));
   uint64_t most = 0;
   Wc wc;
+  const uint32_t qpn = a;
   ASSERT_TRUE(net.run([&] {
-    const auto stats = net.engine(0).qp_stats(net.now(), a);
+    const auto stats = net.engine(0).qp_stats(net.now(), qpn);
     most = std::max(most, stats->outstanding);
     return net.engine(0).poll_completion(wc);
   }));

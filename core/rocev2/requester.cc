@@ -197,7 +197,8 @@ void Engine::Impl::after_new_request(Qp& qp, const Wqe& wqe) {
 
 bool Engine::Impl::build_request(Qp& qp, const Wqe& wqe, uint64_t psn, TxPacket& out) {
   begin_packet(qp, out, TxKind::kRequest);
-  Headers h;
+  Headers& h = sending;
+  h.bth = Bth{};
   h.bth.dqpn = qp.params.dest_qpn;
   h.bth.psn = wire_psn(psn);
   const uint64_t offset = (psn - wqe.first_psn) * config.mtu;
