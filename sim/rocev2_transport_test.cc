@@ -1,4 +1,4 @@
-// Rocev2Transport against a NIC of one line and a wire with loss; presets and settings.
+// Rocev2Transport against a NIC and wires with loss; presets and settings.
 #include "sim/rocev2_transport.h"
 
 #include <gmock/gmock.h>
@@ -21,14 +21,14 @@ struct Observer : FlowObserver {
   std::map<uint32_t, SimTime> finished, received;
 };
 
-// Hosts that reach each other directly; each sends one packet at a time.
+// Hosts that reach each other directly; each port sends one packet at a time, to the same port over there.
 class Wires {
  public:
-  Wires(uint32_t hosts, const Rocev2Options& options, double loss = 0, WireSize size = {})
+  Wires(uint32_t hosts, const Rocev2Options& options, double loss = 0, WireSize size = {}, uint32_t ports = 1)
       : loss_(loss), rng_(5) {
     for (uint32_t i = 0; i < hosts; ++i) {
-      const HostContext context{i, 1, kRate, 4096, size, 2 * kWire + nanos(100), i + 1, pool_, observer_};
-      hosts_.push_back({std::make_unique<Rocev2Transport>(context, options), 0});
+      const HostContext context{i, ports, kRate, 4096, size, 2 * kWire + nanos(100), i + 1, pool_, observer_};
+      hosts_.push_back({std::make_unique<Rocev2Transport>(context, options), std::vector<SimTime>(ports)});
     }
   }
   ~Wires() {
@@ -48,11 +48,15 @@ class Wires {
   // Until nothing happens any more.
   void run() {
     for (;;) {
-      for (uint32_t i = 0; i < hosts_.size(); ++i) pull(i);
+      for (uint32_t i = 0; i < hosts_.size(); ++i) {
+        for (uint32_t port = 0; port < hosts_[i].free_at.size(); ++port) pull(i, port);
+      }
       SimTime next = flying_.empty() ? kEndOfTime : flying_.begin()->first.first;
       for (const auto& host : hosts_) {
         next = std::min(next, host.transport->deadline());
-        if (host.free_at > now_) next = std::min(next, host.free_at);
+        for (const SimTime free_at : host.free_at) {
+          if (free_at > now_) next = std::min(next, free_at);
+        }
       }
       if (next == kEndOfTime) return;
       ASSERT_LT(next, microseconds(100'000'000)) << "it does not end";
@@ -81,26 +85,27 @@ class Wires {
  private:
   struct Host {
     std::unique_ptr<Rocev2Transport> transport;
-    SimTime free_at = 0;
+    std::vector<SimTime> free_at;  // by port
   };
-  void pull(uint32_t i) {
+  void pull(uint32_t i, uint32_t port) {
     Host& host = hosts_[i];
-    if (host.free_at > now_) return;
-    Packet* packet = host.transport->pull(now_, 0);
+    if (host.free_at[port] > now_) return;
+    Packet* packet = host.transport->pull(now_, port);
     if (packet == nullptr) return;
+    packet->plane = static_cast<uint8_t>(port);
     if (log_packets) log.push_back(*packet);
-    host.free_at = now_ + serialisation(packet->bytes, kRate);
+    host.free_at[port] = now_ + serialisation(packet->bytes, kRate);
     if (rng_.chance(loss_)) {
       pool_.release(packet);
       return;
     }
     if (mark && packet->ecn == Ecn::kEct0) packet->ecn = Ecn::kCe;
-    flying_.emplace(std::make_pair(host.free_at + kWire, sequence_++), packet);
+    flying_.emplace(std::make_pair(host.free_at[port] + kWire, sequence_++), packet);
   }
   void arrive() {
     Packet* packet = flying_.begin()->second;
     flying_.erase(flying_.begin());
-    hosts_[packet->destination].transport->receive(now_, 0, *packet);
+    hosts_[packet->destination].transport->receive(now_, packet->plane, *packet);
     pool_.release(packet);
   }
 
@@ -225,6 +230,19 @@ TEST(Rocev2Transport, a_lost_last_acknowledgement_is_repeated_after_the_receiver
   EXPECT_EQ(wires.observer().received.size(), 200u);
   EXPECT_EQ(wires.sum().payload_bytes, 200u * 4096);
   EXPECT_GT(wires.sum().duplicates, 0u);
+}
+
+TEST(Rocev2Transport, flows_spread_over_the_ports_of_a_host_and_each_stays_on_one) {
+  Wires wires(2, preset("rocev2"), 0.001, {}, 4);
+  wires.log_packets = true;
+  for (uint32_t flow = 0; flow < 32; ++flow) wires.start(flow, flow % 2, 1 - flow % 2, 100'000);
+  wires.run();
+  EXPECT_THAT(wires.observer().finished, testing::SizeIs(32));
+  std::map<uint32_t, uint64_t> packets;
+  for (const Packet& packet : wires.log) ++packets[packet.plane];
+  EXPECT_THAT(packets, testing::SizeIs(4));
+  EXPECT_EQ(wires.sum().payload_bytes, 32u * 100'000);
+  EXPECT_EQ(wires.sum().out_of_order > 0, wires.sum().nacks > 0);
 }
 
 TEST(Rocev2Transport, the_same_seed_gives_the_same_run) {
