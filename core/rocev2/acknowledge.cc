@@ -57,7 +57,7 @@ void Engine::Impl::on_ack(Time now, Qp& qp, uint64_t psn, const Aeth& aeth) {
       ++counters.acks_received;
       take_credits(qp, aeth);
       if (psn < qp.tx.una) return;
-      if (!acknowledge_before(now, qp, psn + 1)) implied_nak(now, qp);
+      if (!acknowledge_before(now, qp, psn + 1)) implied_nak(qp);
       return;
     case SyndromeKind::kRnr:
       on_rnr(now, qp, psn, aeth.syndrome);
@@ -87,9 +87,9 @@ void Engine::Impl::on_nak(Time now, Qp& qp, uint64_t psn, uint8_t syndrome) {
   ++counters.error_naks_received;
   if (!acknowledge_before(now, qp, psn)) return;  // comes again after the missing response
   if (qp.tx.sq.empty()) return;
-  if (code == nak::kInvalidRequest) fail_oldest(now, qp, WcStatus::kRemInvReqErr);
-  if (code == nak::kRemoteAccess) fail_oldest(now, qp, WcStatus::kRemAccessErr);
-  if (code == nak::kRemoteOperation) fail_oldest(now, qp, WcStatus::kRemOpErr);
+  if (code == nak::kInvalidRequest) fail_oldest(qp, WcStatus::kRemInvReqErr);
+  if (code == nak::kRemoteAccess) fail_oldest(qp, WcStatus::kRemAccessErr);
+  if (code == nak::kRemoteOperation) fail_oldest(qp, WcStatus::kRemOpErr);
 }
 
 void Engine::Impl::on_rnr(Time now, Qp& qp, uint64_t psn, uint8_t syndrome) {
@@ -98,13 +98,13 @@ void Engine::Impl::on_rnr(Time now, Qp& qp, uint64_t psn, uint8_t syndrome) {
   if (psn < tx.una || tx.rnr_until != kNever) return;
   ++counters.rnr_naks_received;
   if (!acknowledge_before(now, qp, psn)) {
-    implied_nak(now, qp);
+    implied_nak(qp);
     return;
   }
   if (tx.una == tx.sent_end) return;  // nothing is outstanding
   if (qp.params.rnr_retry != kForEver) {
     if (tx.rnr_left == 0) {
-      fail_oldest(now, qp, WcStatus::kRnrRetryExcErr);
+      fail_oldest(qp, WcStatus::kRnrRetryExcErr);
       return;
     }
     --tx.rnr_left;
@@ -188,20 +188,19 @@ void Engine::Impl::rewind(Qp& qp) {
   tx.reads_out = 0;
 }
 
-void Engine::Impl::implied_nak(Time now, Qp& qp) {
+void Engine::Impl::implied_nak(Qp& qp) {
   Requester& tx = qp.tx;
   if (tx.implied_nak_at == tx.una || tx.nxt == tx.una) return;
   tx.implied_nak_at = tx.una;
   ++counters.implied_naks;
   rewind(qp);
-  static_cast<void>(now);
 }
 
 void Engine::Impl::on_read_response(Time now, Qp& qp, uint64_t psn, const Arrival& arrival) {
   Requester& tx = qp.tx;
   if (psn < tx.una) return;  // of a request that was repeated
   if (!acknowledge_before(now, qp, psn) || tx.una != psn) {
-    implied_nak(now, qp);
+    implied_nak(qp);
     return;
   }
   const Wqe* wqe = tx.sq.empty() ? nullptr : &tx.sq.front();
@@ -213,7 +212,7 @@ void Engine::Impl::on_read_response(Time now, Qp& qp, uint64_t psn, const Arriva
   }
   if (arrival.op.aeth) take_credits(qp, arrival.headers.aeth);
   if (!qp.params.virtual_payload && !scatter(qp, *wqe, offset, arrival)) {
-    fail_oldest(now, qp, WcStatus::kLocProtErr);
+    fail_oldest(qp, WcStatus::kLocProtErr);
     return;
   }
   counters.rx_payload_bytes += arrival.payload;
@@ -224,7 +223,7 @@ void Engine::Impl::on_atomic_ack(Time now, Qp& qp, uint64_t psn, const Arrival& 
   Requester& tx = qp.tx;
   if (psn < tx.una) return;
   if (!acknowledge_before(now, qp, psn) || tx.una != psn) {
-    implied_nak(now, qp);
+    implied_nak(qp);
     return;
   }
   if (tx.sq.empty() || !tx.sq.front().is_atomic()) {
@@ -236,7 +235,7 @@ void Engine::Impl::on_atomic_ack(Time now, Qp& qp, uint64_t psn, const Arrival& 
   std::memcpy(original, &arrival.headers.atomic_original, sizeof original);
   const Arrival result{arrival.headers, arrival.op, sizeof original, original};
   if (!qp.params.virtual_payload && !scatter(qp, tx.sq.front(), 0, result)) {
-    fail_oldest(now, qp, WcStatus::kLocProtErr);
+    fail_oldest(qp, WcStatus::kLocProtErr);
     return;
   }
   advance(now, qp, psn + 1);
@@ -268,11 +267,11 @@ void Engine::Impl::complete(Qp& qp, const Wqe& wqe, WcStatus status) {
   completions.push(wc);
 }
 
-void Engine::Impl::fail_oldest(Time now, Qp& qp, WcStatus status) {
+void Engine::Impl::fail_oldest(Qp& qp, WcStatus status) {
   MROCE_ASSERT(!qp.tx.sq.empty());
   complete(qp, qp.tx.sq.front(), status);
   qp.tx.sq.pop();
-  to_error(now, qp);
+  to_error(qp);
 }
 
 }  // namespace mroce::rocev2

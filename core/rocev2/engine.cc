@@ -109,7 +109,7 @@ void Engine::Impl::release_paced(Time now) {
 
 bool Engine::Impl::poll_transmit(Time now, TxPacket& out) {
   if (paced.earliest() <= now) release_paced(now);
-  if (!control.empty() && transmit_control(now, out)) return true;
+  if (!control.empty() && transmit_control(out)) return true;
   while (!ready.empty()) {
     Qp& qp = *qps[ready.front()];
     ready.pop();
@@ -123,11 +123,11 @@ bool Engine::Impl::poll_transmit(Time now, TxPacket& out) {
   return false;
 }
 
-bool Engine::Impl::transmit_control(Time now, TxPacket& out) {
+bool Engine::Impl::transmit_control(TxPacket& out) {
   while (!control.empty()) {
     Qp& qp = *qps[control.front()];
     if (!qp.dead && qp.rx.cnp_pending) {
-      transmit_cnp(now, qp, out);
+      transmit_cnp(qp, out);
     } else if (!qp.dead && transmit_ack(qp, out)) {
       // one of ACK, NAK
     } else {
@@ -197,7 +197,7 @@ void Engine::Impl::release_if_dead(Qp& qp) {
   qps[qp.slot].reset();
 }
 
-void Engine::Impl::to_error(Time now, Qp& qp) {
+void Engine::Impl::to_error(Qp& qp) {
   if (qp.state == QpState::kErr) return;
   qp.state = QpState::kErr;
   events.push({EventKind::kQpError, qp.params.qpn, 0});
@@ -218,7 +218,6 @@ void Engine::Impl::to_error(Time now, Qp& qp) {
   qp.tx.timeout_at = qp.tx.rnr_until = kNever;
   qp.rx.responses.clear();
   qp.rx.held.clear();
-  static_cast<void>(now);
 }
 
 Engine::Engine(const EngineConfig& config, Memory& memory) : impl_(std::make_unique<Impl>(config, memory)) {}

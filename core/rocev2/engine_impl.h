@@ -55,7 +55,7 @@ struct Engine::Impl {
   void on_packet(Time now, const RxPacket& packet);
   void dispatch(Time now, Qp& qp, const Arrival& arrival);
   bool poll_transmit(Time now, TxPacket& out);
-  bool transmit_control(Time now, TxPacket& out);
+  bool transmit_control(TxPacket& out);
   bool transmit_data(Time now, Qp& qp, TxPacket& out);
   void kick(Time now, Qp& qp);   // there may be data to send
   void kick_control(Qp& qp);     // there is a CNP, ACK or NAK to send
@@ -64,7 +64,7 @@ struct Engine::Impl {
   void pace(Time now, Qp& qp, const TxPacket& out);
   void begin_packet(const Qp& qp, TxPacket& out, TxKind kind) const;
   void finish_headers(const Headers& headers, TxPacket& out) const;
-  void to_error(Time now, Qp& qp);  // flushes everything that is queued
+  void to_error(Qp& qp);  // flushes everything that is queued
 
   // ---- requester.cc: work requests and the packets that they become
   Status post(Time now, Qp& qp, Wqe wqe);
@@ -99,40 +99,40 @@ struct Engine::Impl {
   void advance(Time now, Qp& qp, uint64_t una);
   void take_credits(Qp& qp, const Aeth& aeth) const;
   void rewind(Qp& qp);
-  void implied_nak(Time now, Qp& qp);
+  void implied_nak(Qp& qp);
   void complete(Qp& qp, const Wqe& wqe, WcStatus status);
-  void fail_oldest(Time now, Qp& qp, WcStatus status);
+  void fail_oldest(Qp& qp, WcStatus status);
   bool scatter(const Qp& qp, const Wqe& wqe, uint64_t offset, const Arrival& arrival);
 
   // ---- irn.cc: selective repeat
   void on_irn_nack(Time now, Qp& qp, uint64_t psn, const Sack& sack);
   void begin_recovery(Qp& qp);
   bool next_resend(Qp& qp, uint64_t& psn) const;  // moves resend_next over what has arrived
-  void hold(Time now, Qp& qp, uint64_t psn, const Arrival& arrival);
-  void drain_held(Time now, Qp& qp);
+  void hold(Qp& qp, uint64_t psn, const Arrival& arrival);
+  void drain_held(Qp& qp);
   Sack make_sack(const Qp& qp) const;
 
   // ---- responder.cc: requests
   void on_request(Time now, Qp& qp, const Arrival& arrival);
   void on_gap(Time now, Qp& qp);
-  void on_duplicate(Time now, Qp& qp, uint64_t psn, const Arrival& arrival);
+  void on_duplicate(Qp& qp, uint64_t psn, const Arrival& arrival);
   bool responses_full(const Qp& qp, bool duplicate) const;
-  bool execute(Time now, Qp& qp, const Arrival& arrival);  // false: refused, nothing changed
-  bool execute_send(Time now, Qp& qp, const Arrival& arrival);
-  bool execute_write(Time now, Qp& qp, const Arrival& arrival);
-  bool execute_read(Time now, Qp& qp, const Arrival& arrival);
-  bool execute_atomic(Time now, Qp& qp, const Arrival& arrival);
+  bool execute(Qp& qp, const Arrival& arrival);  // false: refused, nothing changed
+  bool execute_send(Qp& qp, const Arrival& arrival);
+  bool execute_write(Qp& qp, const Arrival& arrival);
+  bool execute_read(Qp& qp, const Arrival& arrival);
+  bool execute_atomic(Qp& qp, const Arrival& arrival);
   bool write_fits(Qp& qp, const Arrival& arrival) const;
-  void place_in_receive(Time now, Qp& qp, const Arrival& arrival, bool& ok);
+  void place_in_receive(Qp& qp, const Arrival& arrival, bool& ok);
   void complete_receive(Qp& qp, const Arrival& arrival, WcOpcode opcode, uint64_t bytes);
-  bool refuse(Time now, Qp& qp, uint8_t syndrome);  // false
-  bool receiver_not_ready(Qp& qp);                  // false
+  bool refuse(Qp& qp, uint8_t syndrome);  // false
+  bool receiver_not_ready(Qp& qp);        // false
   void next_request(Qp& qp) const;
 
   // ---- respond.cc: READ responses, ACKs, NAKs, CNPs
   void transmit_response(Qp& qp, TxPacket& out);
   bool transmit_ack(Qp& qp, TxPacket& out);
-  void transmit_cnp(Time now, Qp& qp, TxPacket& out);
+  void transmit_cnp(Qp& qp, TxPacket& out);
   uint8_t credits(const Qp& qp) const;
   void schedule_ack(Qp& qp);
   void schedule_nak(Qp& qp, uint8_t syndrome);
@@ -141,7 +141,7 @@ struct Engine::Impl {
   // ---- timers.cc
   void on_timeout(Time now);
   void run_timers(Time now, Qp& qp);
-  void on_retransmission_timeout(Time now, Qp& qp);
+  void on_retransmission_timeout(Qp& qp);
   void arm_timeout(Time now, Qp& qp);
   Nanos timeout_of(const Qp& qp);
   void schedule_timer(Qp& qp);

@@ -70,7 +70,7 @@ bool Engine::Impl::next_resend(Qp& qp, uint64_t& psn) const {
   return tx.resend_next < end;
 }
 
-void Engine::Impl::hold(Time now, Qp& qp, uint64_t psn, const Arrival& arrival) {
+void Engine::Impl::hold(Qp& qp, uint64_t psn, const Arrival& arrival) {
   Responder& rx = qp.rx;
   if (psn - rx.expected > kMaxHeld) {
     ++counters.drop_hold;
@@ -90,11 +90,10 @@ void Engine::Impl::hold(Time now, Qp& qp, uint64_t psn, const Arrival& arrival) 
   rx.sack_pending = true;
   rx.sack_trigger = psn;
   kick_control(qp);
-  static_cast<void>(now);
 }
 
 // Executes what follows without a gap. A request that is refused stays, and so does everything after it.
-void Engine::Impl::drain_held(Time now, Qp& qp) {
+void Engine::Impl::drain_held(Qp& qp) {
   Responder& rx = qp.rx;
   while (!rx.held.empty()) {
     while (!rx.held.empty() && rx.held.begin() < rx.expected) rx.held.pop();
@@ -102,7 +101,7 @@ void Engine::Impl::drain_held(Time now, Qp& qp) {
     HeldPacket held = std::move(rx.held.front());
     const Arrival arrival{held.headers, info(held.headers.bth.op), held.payload,
                           held.bytes.empty() ? nullptr : held.bytes.data()};
-    if (!execute(now, qp, arrival)) {
+    if (!execute(qp, arrival)) {
       if (!rx.held.empty()) rx.held.front() = HeldPacket{};
       return;
     }

@@ -168,7 +168,7 @@ void Engine::Impl::transmit_request(Time now, Qp& qp, TxPacket& out) {
     while (tx.sq[index].end_psn() <= psn) ++index;
     const Wqe& wqe = tx.sq[index];
     if (!build_request(qp, wqe, psn, out)) {
-      fail_oldest(now, qp, WcStatus::kLocProtErr);
+      fail_oldest(qp, WcStatus::kLocProtErr);
       return;
     }
     tx.resend_una = false;
@@ -177,7 +177,7 @@ void Engine::Impl::transmit_request(Time now, Qp& qp, TxPacket& out) {
   } else {
     const Wqe& wqe = tx.sq[tx.cursor];
     if (!build_request(qp, wqe, tx.nxt, out)) {
-      fail_oldest(now, qp, WcStatus::kLocProtErr);
+      fail_oldest(qp, WcStatus::kLocProtErr);
       return;
     }
     out.retransmission = tx.nxt < tx.sent_end;

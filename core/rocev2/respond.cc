@@ -102,7 +102,7 @@ bool Engine::Impl::transmit_ack(Qp& qp, TxPacket& out) {
   return true;
 }
 
-void Engine::Impl::transmit_cnp(Time now, Qp& qp, TxPacket& out) {
+void Engine::Impl::transmit_cnp(Qp& qp, TxPacket& out) {
   begin_packet(qp, out, TxKind::kCnp);
   Headers h;
   h.bth.op = Op::kCnp;
@@ -111,7 +111,6 @@ void Engine::Impl::transmit_cnp(Time now, Qp& qp, TxPacket& out) {
   finish_headers(h, out);
   qp.rx.cnp_pending = false;
   ++counters.cnps_sent;
-  static_cast<void>(now);
 }
 
 }  // namespace mroce::rocev2

@@ -11,14 +11,14 @@ void Engine::Impl::on_request(Time now, Qp& qp, const Arrival& arrival) {
   Responder& rx = qp.rx;
   const uint64_t psn = expand_psn(arrival.headers.bth.psn, rx.expected);
   if (psn == rx.expected) {
-    if (!execute(now, qp, arrival)) return;
+    if (!execute(qp, arrival)) return;
     rx.nak_sent = false;
-    if (!rx.held.empty()) drain_held(now, qp);
+    if (!rx.held.empty()) drain_held(qp);
     return;
   }
   if (psn < rx.expected) {
     ++counters.duplicates;
-    on_duplicate(now, qp, psn, arrival);
+    on_duplicate(qp, psn, arrival);
     return;
   }
   if (psn - rx.expected > 2 * kMaxOutstanding) {
@@ -27,7 +27,7 @@ void Engine::Impl::on_request(Time now, Qp& qp, const Arrival& arrival) {
   }
   ++counters.out_of_order;
   if (config.loss.recovery == Recovery::kSelectiveRepeat) {
-    hold(now, qp, psn, arrival);
+    hold(qp, psn, arrival);
   } else {
     on_gap(now, qp);
   }
@@ -49,7 +49,7 @@ bool Engine::Impl::responses_full(const Qp& qp, bool duplicate) const {
   return qp.rx.responses.size() >= size_t{qp.params.max_dest_rd_atomic} * (duplicate ? 1 : 2);
 }
 
-void Engine::Impl::on_duplicate(Time now, Qp& qp, uint64_t psn, const Arrival& arrival) {
+void Engine::Impl::on_duplicate(Qp& qp, uint64_t psn, const Arrival& arrival) {
   Responder& rx = qp.rx;
   const Op op = arrival.headers.bth.op;
   if (op == Op::kReadRequest) {
@@ -59,7 +59,7 @@ void Engine::Impl::on_duplicate(Time now, Qp& qp, uint64_t psn, const Arrival& a
     const uint64_t end = psn + packets;
     std::erase_if(rx.responses, [&](const Response& r) { return r.psn < end && psn < r.end_psn; });
     if (responses_full(qp, true)) return;
-    execute_read(now, qp, arrival);
+    execute_read(qp, arrival);
     return;
   }
   if (op == Op::kCompareSwap || op == Op::kFetchAdd) {
@@ -76,9 +76,9 @@ void Engine::Impl::on_duplicate(Time now, Qp& qp, uint64_t psn, const Arrival& a
   schedule_ack(qp);
 }
 
-bool Engine::Impl::refuse(Time now, Qp& qp, uint8_t syndrome) {
+bool Engine::Impl::refuse(Qp& qp, uint8_t syndrome) {
   schedule_nak(qp, syndrome);
-  to_error(now, qp);
+  to_error(qp);
   return false;
 }
 
@@ -94,7 +94,7 @@ void Engine::Impl::next_request(Qp& qp) const {
   qp.rx.nak_sent = false;
 }
 
-bool Engine::Impl::execute(Time now, Qp& qp, const Arrival& arrival) {
+bool Engine::Impl::execute(Qp& qp, const Arrival& arrival) {
   Responder& rx = qp.rx;
   const Op op = arrival.headers.bth.op;
   const bool send = op <= Op::kSendOnlyImm || op == Op::kSendLastInv || op == Op::kSendOnlyInv;
@@ -104,20 +104,20 @@ bool Engine::Impl::execute(Time now, Qp& qp, const Arrival& arrival) {
   if (rx.message == Responder::Message::kNone
           ? !arrival.op.first
           : arrival.op.first || !(send || write) || rx.message != expected_kind) {
-    return refuse(now, qp, nak::kInvalidRequest);
+    return refuse(qp, nak::kInvalidRequest);
   }
   if (arrival.op.payload &&
       (arrival.payload > config.mtu || (!arrival.op.last && arrival.payload != config.mtu))) {
-    return refuse(now, qp, nak::kInvalidRequest);
+    return refuse(qp, nak::kInvalidRequest);
   }
-  if (send) return execute_send(now, qp, arrival);
-  if (write) return execute_write(now, qp, arrival);
-  return op == Op::kReadRequest ? execute_read(now, qp, arrival) : execute_atomic(now, qp, arrival);
+  if (send) return execute_send(qp, arrival);
+  if (write) return execute_write(qp, arrival);
+  return op == Op::kReadRequest ? execute_read(qp, arrival) : execute_atomic(qp, arrival);
 }
 
 // ---- SEND
 
-void Engine::Impl::place_in_receive(Time now, Qp& qp, const Arrival& arrival, bool& ok) {
+void Engine::Impl::place_in_receive(Qp& qp, const Arrival& arrival, bool& ok) {
   Responder& rx = qp.rx;
   const uint64_t entry = qp.receives->begin();
   WcStatus failure = WcStatus::kSuccess;
@@ -144,15 +144,15 @@ void Engine::Impl::place_in_receive(Time now, Qp& qp, const Arrival& arrival, bo
   wc.qp_num = qp.params.qpn;
   completions.push(wc);
   qp.receives->pop();
-  refuse(now, qp, failure == WcStatus::kLocLenErr ? nak::kInvalidRequest : nak::kRemoteOperation);
+  refuse(qp, failure == WcStatus::kLocLenErr ? nak::kInvalidRequest : nak::kRemoteOperation);
 }
 
-bool Engine::Impl::execute_send(Time now, Qp& qp, const Arrival& arrival) {
+bool Engine::Impl::execute_send(Qp& qp, const Arrival& arrival) {
   Responder& rx = qp.rx;
   if (!qp.receives || qp.receives->depth() == 0) return receiver_not_ready(qp);
   if (arrival.op.first) rx.received = 0;
   bool ok = false;
-  place_in_receive(now, qp, arrival, ok);
+  place_in_receive(qp, arrival, ok);
   if (!ok) return false;
   rx.received += arrival.payload;
   counters.rx_payload_bytes += arrival.payload;
@@ -188,22 +188,22 @@ bool Engine::Impl::write_fits(Qp& qp, const Arrival& arrival) const {
   return arrival.op.last ? arrival.payload == left : arrival.payload < left;
 }
 
-bool Engine::Impl::execute_write(Time now, Qp& qp, const Arrival& arrival) {
+bool Engine::Impl::execute_write(Qp& qp, const Arrival& arrival) {
   Responder& rx = qp.rx;
   if (arrival.op.first) {
     const Reth& reth = arrival.headers.reth;
     rx.received = 0;
     rx.length = reth.length;
-    if (rx.length > (uint64_t{1} << 31)) return refuse(now, qp, nak::kInvalidRequest);
+    if (rx.length > (uint64_t{1} << 31)) return refuse(qp, nak::kInvalidRequest);
     if (!qp.params.virtual_payload) {
-      if ((qp.params.access_flags & access::kRemoteWrite) == 0) return refuse(now, qp, nak::kRemoteAccess);
+      if ((qp.params.access_flags & access::kRemoteWrite) == 0) return refuse(qp, nak::kRemoteAccess);
       const auto host =
           regions.translate(reth.rkey, qp.params.pd, reth.va, reth.length, access::kRemoteWrite);
-      if (!host) return refuse(now, qp, nak::kRemoteAccess);
+      if (!host) return refuse(qp, nak::kRemoteAccess);
       rx.addr = *host;
     }
   }
-  if (!write_fits(qp, arrival)) return refuse(now, qp, nak::kInvalidRequest);
+  if (!write_fits(qp, arrival)) return refuse(qp, nak::kInvalidRequest);
   if (arrival.op.imm && (!qp.receives || qp.receives->depth() == 0)) return receiver_not_ready(qp);
   if (arrival.bytes != nullptr) {
     const std::span<const std::byte> bytes{arrival.bytes, arrival.payload};
@@ -229,17 +229,17 @@ bool Engine::Impl::execute_write(Time now, Qp& qp, const Arrival& arrival) {
 // ---- READ and atomics
 
 // Also for a duplicate: then expected PSN and MSN stay.
-bool Engine::Impl::execute_read(Time now, Qp& qp, const Arrival& arrival) {
+bool Engine::Impl::execute_read(Qp& qp, const Arrival& arrival) {
   Responder& rx = qp.rx;
   const Reth& reth = arrival.headers.reth;
   if (reth.length > (uint64_t{1} << 31) || responses_full(qp, false)) {
-    return refuse(now, qp, nak::kInvalidRequest);
+    return refuse(qp, nak::kInvalidRequest);
   }
   uint64_t host = 0;
   if (!qp.params.virtual_payload) {
-    if ((qp.params.access_flags & access::kRemoteRead) == 0) return refuse(now, qp, nak::kRemoteAccess);
+    if ((qp.params.access_flags & access::kRemoteRead) == 0) return refuse(qp, nak::kRemoteAccess);
     const auto found = regions.translate(reth.rkey, qp.params.pd, reth.va, reth.length, access::kRemoteRead);
-    if (!found) return refuse(now, qp, nak::kRemoteAccess);
+    if (!found) return refuse(qp, nak::kRemoteAccess);
     host = *found;
   }
   const uint64_t packets = std::max<uint64_t>(1, (uint64_t{reth.length} + config.mtu - 1) / config.mtu);
@@ -256,18 +256,18 @@ bool Engine::Impl::execute_read(Time now, Qp& qp, const Arrival& arrival) {
   return true;
 }
 
-bool Engine::Impl::execute_atomic(Time now, Qp& qp, const Arrival& arrival) {
+bool Engine::Impl::execute_atomic(Qp& qp, const Arrival& arrival) {
   Responder& rx = qp.rx;
   const AtomicEth& atomic = arrival.headers.atomic;
   if (atomic.va % 8 != 0 || responses_full(qp, false)) {
-    return refuse(now, qp, nak::kInvalidRequest);
+    return refuse(qp, nak::kInvalidRequest);
   }
   uint64_t original = 0;
   if (!qp.params.virtual_payload) {
-    if ((qp.params.access_flags & access::kRemoteAtomic) == 0) return refuse(now, qp, nak::kRemoteAccess);
+    if ((qp.params.access_flags & access::kRemoteAtomic) == 0) return refuse(qp, nak::kRemoteAccess);
     const auto host = regions.translate(atomic.rkey, qp.params.pd, atomic.va, 8, access::kRemoteAtomic);
-    if (!host) return refuse(now, qp, nak::kRemoteAccess);
-    if (*host % 8 != 0) return refuse(now, qp, nak::kInvalidRequest);
+    if (!host) return refuse(qp, nak::kRemoteAccess);
+    if (*host % 8 != 0) return refuse(qp, nak::kInvalidRequest);
     original = arrival.headers.bth.op == Op::kCompareSwap
                    ? memory.compare_swap(*host, atomic.compare, atomic.swap_or_add)
                    : memory.fetch_add(*host, atomic.swap_or_add);

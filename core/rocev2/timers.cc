@@ -24,7 +24,7 @@ void Engine::Impl::on_timeout(Time now) {
 void Engine::Impl::run_timers(Time now, Qp& qp) {
   if (qp.dcqcn.deadline() <= now) qp.dcqcn.on_timer(now);
   if (qp.tx.rnr_until <= now) qp.tx.rnr_until = kNever;
-  if (qp.tx.timeout_at <= now) on_retransmission_timeout(now, qp);
+  if (qp.tx.timeout_at <= now) on_retransmission_timeout(qp);
   kick(now, qp);
 }
 
@@ -48,7 +48,7 @@ void Engine::Impl::arm_timeout(Time now, Qp& qp) {
   qp.tx.timeout_at = timeout == Nanos{0} ? kNever : now + timeout;
 }
 
-void Engine::Impl::on_retransmission_timeout(Time now, Qp& qp) {
+void Engine::Impl::on_retransmission_timeout(Qp& qp) {
   Requester& tx = qp.tx;
   tx.timeout_at = kNever;
   if (tx.nxt == tx.una || qp.state != QpState::kRts) return;
@@ -56,7 +56,7 @@ void Engine::Impl::on_retransmission_timeout(Time now, Qp& qp) {
   const bool free = config.loss.adaptive && tx.expiries < config.loss.adaptive_doublings;
   if (!free) {
     if (tx.retries_left == 0) {
-      fail_oldest(now, qp, WcStatus::kRetryExcErr);
+      fail_oldest(qp, WcStatus::kRetryExcErr);
       return;
     }
     --tx.retries_left;
