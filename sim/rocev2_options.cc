@@ -22,6 +22,7 @@ constexpr Rocev2Preset kPresets[] = {
     {"conweave", "as ConWeave's ns-3 model: NACK interval 4 us, a NACK cuts the rate"},
     {"cx", "ConnectX style: firmware's DCQCN with its default parameters, adaptive retransmission"},
     {"irn", "IRN: selective repeat, window of one bandwidth-delay product, no need for PFC"},
+    {"conweave-irn", "as ConWeave's ns-3 model of IRN: irn, and a NACK cuts the rate"},
     {"ib", "no ECN and no DCQCN, for fabrics with credits"},
 };
 
@@ -61,6 +62,7 @@ Rocev2Options make_hpcc() {
   Rocev2Options o;
   o.dcqcn = hpcc_dcqcn();
   o.loss.nak_interval = micros(500);
+  o.loss.timeout = micros(500);
   o.ack_interval = 1;
   o.window_bdp = 1;
   o.window_variable = true;
@@ -95,6 +97,12 @@ Rocev2Options make_irn() {
   o.ack_interval = 1;
   o.window_bdp = 1;
   o.ack_priority = 6;
+  return o;
+}
+
+Rocev2Options make_conweave_irn() {
+  Rocev2Options o = make_irn();
+  o.loss.nak_cuts_rate = true;
   return o;
 }
 
@@ -235,6 +243,7 @@ tl::expected<Rocev2Options, std::string> rocev2_preset(std::string_view name) {
   if (name == "conweave") return make_conweave();
   if (name == "cx") return make_cx();
   if (name == "irn") return make_irn();
+  if (name == "conweave-irn") return make_conweave_irn();
   if (name == "ib") return make_ib();
   return tl::unexpected(fmt::format("there is no RoCEv2 preset `{}`; there are {}", name, names(kPresets)));
 }
