@@ -203,7 +203,7 @@ uint32_t Engine::Impl::on_block(Time now, Connection& c, Path& p, const wire::Pa
   if (newly == 0) return 0;
   note_alive(now, c, p);
   cc_on_acked(c, p, newly);
-  if (p.any_acked && p.highest_acked >= p.cc.round_end) cc_round_end(now, p);
+  if (p.any_acked && p.highest_acked >= p.cc.round_end) cc_round_end(now, c, p);
   return newly;
 }
 

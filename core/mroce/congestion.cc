@@ -53,8 +53,9 @@ void Engine::Impl::cc_on_spurious(Path& p) {
   cc.cwnd_before = 0;
 }
 
-void Engine::Impl::cc_round_end(Time now, Path& p) {
+void Engine::Impl::cc_round_end(Time now, Connection& c, Path& p) {
   CongestionState& cc = p.cc;
+  judge_loss(now, c, p);
   const bool lossy = cc.round_lost > 0;
   if (lossy) {
     const Nanos queueing = p.rtt.srtt - p.rtt.min;

@@ -20,7 +20,7 @@ class Congestion : public testing::Test {
     for (uint32_t i = 0; i < lost; ++i) engine.cc_on_lost(p);
     p.cc.round_ce = ce;
     rig.now += millis(10);
-    engine.cc_round_end(rig.now, p);
+    engine.cc_round_end(rig.now, c, p);
   }
   void begin_with(double cwnd, bool slow_start = false) {
     p.cc = CongestionState{};

@@ -276,7 +276,7 @@ struct Engine::Impl {
   void cc_on_ce(Time now, Path& p, uint32_t ce, uint32_t rx);
   void cc_on_lost(Path& p);
   void cc_on_spurious(Path& p);
-  void cc_round_end(Time now, Path& p);
+  void cc_round_end(Time now, Connection& c, Path& p);
   double cc_max(const Connection& c) const;
 
   // ---- rate_hints.cc
@@ -303,6 +303,7 @@ struct Engine::Impl {
   void drain_path(Time now, Connection& c, Path& p);
   void share_retransmissions(Connection& c, Path& p);
   void note_alive(Time now, Connection& c, Path& p);
+  void judge_loss(Time now, Connection& c, Path& p);
   void on_silent_expiry(Time now, Connection& c, Path& p, uint32_t overdue);
   bool build_probe(Time now, Connection& c, Path& p, TxBurst& out);
   void on_probe(Time now, Connection& c, const wire::Common& header, const wire::Probe& probe);

@@ -1,4 +1,4 @@
-// Path health: NEW, ACTIVE, SUSPECT, FAILED; probing; links.
+// Path health: NEW, ACTIVE, DEGRADED, SUSPECT, FAILED; probing; links.
 //
 // Silence on one path means failure only while packets that were sent later on other paths are acknowledged;
 // if everything is silent, nothing fails and the PTO backs off. A path that fails gives its packets to the
@@ -20,6 +20,12 @@ constexpr Nanos kChallengeFirst =
     millis(2);                              // a new path is wanted soon, and its first challenge may be lost
 constexpr Nanos kNewProbeMax = seconds(2);  // a path that never worked is asked more and more rarely
 constexpr uint8_t kChallenge = 1;
+constexpr double kLossPackets = 1024;  // memory of the loss estimate
+constexpr uint32_t kJudgedPackets = 64;
+constexpr double kDegradedLoss = 0.02;  // and four times the median of all paths
+constexpr double kDegradedFactor = 4;
+constexpr double kHealedLoss = 0.01;
+constexpr uint32_t kBadRounds = 8;
 }  // namespace
 
 void Engine::Impl::set_path_state(Time, Connection& c, Path& p, PathState state) {
@@ -101,12 +107,45 @@ void Engine::Impl::note_alive(Time now, Connection& c, Path& p) {
   if (p.state == PathState::kSuspect) set_path_state(now, c, p, PathState::kActive);
 }
 
+// At the end of a round: a path that loses much more than the others is used last (DEGRADED), and if it does
+// not get better, takes another way through the fabric.
+void Engine::Impl::judge_loss(Time now, Connection& c, Path& p) {
+  if (p.cc.round_sent == 0) return;
+  const double lost = std::min(1.0, static_cast<double>(p.cc.round_lost) / p.cc.round_sent);
+  p.loss += std::min(1.0, p.cc.round_sent / kLossPackets) * (lost - p.loss);
+  p.judged_packets = std::min<uint32_t>(kJudgedPackets, p.judged_packets + p.cc.round_sent);
+  if (p.state == PathState::kDegraded) {
+    if (p.loss < kHealedLoss) {
+      set_path_state(now, c, p, PathState::kActive);
+    } else if (++p.bad_rounds >= kBadRounds) {
+      p.entropy = new_entropy();
+      ++p.epoch;
+      ++p.counters.entropy_changes;
+      p.loss = 0;
+      p.judged_packets = 0;
+      set_path_state(now, c, p, PathState::kActive);
+    }
+    return;
+  }
+  if (p.state != PathState::kActive || p.judged_packets < kJudgedPackets || p.loss <= kDegradedLoss) return;
+  std::vector<double> losses;
+  for (const Path& each : c.paths) {
+    if (each.usable()) losses.push_back(each.loss);
+  }
+  const auto middle = losses.begin() + static_cast<std::ptrdiff_t>((losses.size() - 1) / 2);
+  std::nth_element(losses.begin(), middle, losses.end());
+  if (losses.size() < 2 || p.loss <= kDegradedFactor * *middle) return;
+  p.bad_rounds = 0;
+  set_path_state(now, c, p, PathState::kDegraded);
+}
+
 // The lost tail of a burst on a path that works is overdue, too, but alone; a path that is dead loses all
 // that it was given.
 void Engine::Impl::on_silent_expiry(Time now, Connection& c, Path& p, uint32_t overdue) {
   ++p.silent_expiries;
   p.overdue_since_ack += overdue;
-  if (p.state == PathState::kActive && p.overdue_since_ack >= kSilentPackets) {
+  const bool well = p.state == PathState::kActive || p.state == PathState::kDegraded;
+  if (well && p.overdue_since_ack >= kSilentPackets) {
     set_path_state(now, c, p, PathState::kSuspect);
     share_retransmissions(c, p);
     p.silent_expiries = 1;

@@ -71,6 +71,7 @@ void Engine::Impl::set_active(Time now, Connection& c, uint32_t port, bool activ
   demand.active = active;
   demand.measured = -1;
   demand.bytes = 0;
+  demand.from = now;
   share.stale = true;
   if (active) {
     // Who comes first hears of a whole port, unless those that begin with it are given a round trip to show
@@ -112,8 +113,10 @@ void Engine::Impl::tell_idle_senders() {
     Connection* const c = each.get();
     if (c == nullptr || !c->alive() || c->rx_streams == 0) continue;
     if (c->demands.size() < config.ports.size()) c->demands.resize(config.ports.size());
+    uint64_t told = 0;  // ports: one path tells for all of them
     for (RxPath& path : c->rx_paths) {
-      if (!path.seen || config.ports[path.port].rate_bps == 0) continue;
+      if (!path.seen || config.ports[path.port].rate_bps == 0 || (told >> path.port & 1) != 0) continue;
+      told |= uint64_t{1} << path.port;
       const Demand& demand = c->demands[path.port];
       const double start = start_share(path.port);
       const bool old =
@@ -154,11 +157,12 @@ void Engine::Impl::allocate(Time now, uint32_t port) {
   for (const uint32_t index : share.members) {
     Connection& c = *connections[index];
     Demand& demand = c.demands[port];
-    const bool tells =
-        seconds_of(passed) * demand.share >= 4.0 * c.full_packet();  // enough packets to measure by
-    if (interval && tells) {
-      demand.measured = static_cast<double>(demand.bytes) / seconds_of(passed);
+    const double measured_s = seconds_of(now - demand.from);
+    // Enough packets to measure by.
+    if (now - demand.from >= kInterval && measured_s * demand.share >= 4.0 * c.full_packet()) {
+      demand.measured = static_cast<double>(demand.bytes) / measured_s;
       demand.bytes = 0;
+      demand.from = now;
     }
     double wanted = kInfinity;
     if (demand.backlog <= kFewPackets) {

@@ -22,7 +22,8 @@ struct Demand {
   uint64_t cpsn = 0;     // of the packet that said so; older ones that come late do not count
   uint64_t backlog = 0;  // packets
   Time last{};           // it sent
-  uint64_t bytes = 0;    // in the present interval
+  Time from{};           // the present interval of measuring began
+  uint64_t bytes = 0;    // in it
   double measured = -1;  // bytes/s in the last one; -1: none has passed
   double share = 0;      // bytes/s
   double start = 0;      // bytes/s that it was told to begin with
