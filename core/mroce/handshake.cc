@@ -386,7 +386,6 @@ void Engine::Impl::heard_from(Time now, Connection& c) {
   c.oldest_unanswered = kNever;
   if (c.validated) return;
   c.validated = true;
-  c.paths_touched = true;
   if (!c.initiator && c.peer_endpoint != config.endpoint_id) by_address[c.remote] = &c;
   for (const auto& each : connections) {
     const bool waits = each != nullptr && each->state == Connection::State::kInitSent && each->yields;
@@ -395,6 +394,7 @@ void Engine::Impl::heard_from(Time now, Connection& c) {
   for (Path& p : c.paths) {
     if (p.state == PathState::kNew && p.link_up && p.peer_up) p.probe_at = now;
   }
+  c.paths_touched = true;
 }
 
 // The peer already has a connection with us, found by another of its addresses: its streams move there.

@@ -1,6 +1,7 @@
 // What is congestion and what is not, seen from outside: windows in the statistics, packets in flight on the
 // wire.
 #include <map>
+#include <memory>
 
 #include "tests/scenarios/support.h"
 
@@ -147,22 +148,26 @@ TEST(ProbeTimeout, of_a_whole_window_gives_the_window_back) {
 
 // The most that A ever had unacknowledged during one megabyte, in bytes of packets.
 uint64_t most_in_flight(Pair& pair) {
-  std::map<uint32_t, size_t> open;
-  uint64_t most = 0;
-  bool active = true;
-  pair.network().on_sent([&](const PacketView& p) {
-    if (!active) return;
+  struct Watch {
+    std::map<uint32_t, size_t> open;
+    uint64_t most = 0;
+    bool active = true;
+  };
+  const auto watch = std::make_shared<Watch>();  // the network keeps the watcher
+  pair.network().on_sent([watch, &pair](const PacketView& p) {
+    if (!watch->active) return;
+    auto& open = watch->open;
     if (p.from == pair.a.index() && p.data() != nullptr) open[p.data()->cpsn] = p.bytes.size();
     if (p.from == pair.b.index() && p.ack() != nullptr)
       std::erase_if(open,
                     [&](const auto& each) { return static_cast<int32_t>(each.first - p.ack()->cack) < 0; });
     uint64_t bytes = 0;
     for (const auto& [cpsn, size] : open) bytes += size;
-    most = std::max(most, bytes);
+    watch->most = std::max(watch->most, bytes);
   });
   write_and_wait(pair, 77, 1 << 20);
-  active = false;
-  return most;
+  watch->active = false;
+  return watch->most;
 }
 
 TEST(HostPenalty, of_an_overflowing_receiver_shrinks_the_window_of_the_sender_and_passes) {
