@@ -133,10 +133,10 @@ constexpr const char* kTransportHelp =
   dctcp             the same, ECN from 31 on (a step)
   rocev2, hpcc, conweave, cx
                     a shared buffer of 151 packets for each port, PFC on the class of the data (3),
-                    headroom as the links need it; ECN as RED, 100 to 400 KB for each 100 Gbit/s, 20 %
+                    headroom as the links need it; ECN as RED, 100 to 400 KB for each 25 Gbit/s, 20 %
   rocev2-lossy, irn, conweave-irn
                     the same without PFC
-  ib                credits, adaptive routing, no ECN
+  ib                credits, no ECN; go-back-N, so adaptive_routing is off (packets must stay in order)
 )";
 
 std::string settings_help() {

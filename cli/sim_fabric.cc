@@ -16,9 +16,9 @@ namespace {
 constexpr uint64_t kBufferPackets = 151;  // of a port; ECN begins at 31 of them and is certain from 121 on
 constexpr uint64_t kMinPackets = 31;
 constexpr uint64_t kMaxPackets = 121;
-constexpr uint32_t kRealHeaders = 126;       // of a full packet of mroce: 60 and what is below UDP's payload
-constexpr uint64_t kRedMinAt100G = 100'000;  // HPCC's settings for DCQCN
-constexpr uint64_t kRedMaxAt100G = 400'000;
+constexpr uint32_t kRealHeaders = 126;      // of a full packet of mroce: 60 and what is below UDP's payload
+constexpr uint64_t kRedMinAt25G = 100'000;  // as the scripts of HPCC's ns-3 model scale DCQCN with the rate
+constexpr uint64_t kRedMaxAt25G = 400'000;
 constexpr double kRedShare = 0.2;
 
 template <class T>
@@ -143,8 +143,8 @@ sim::EcnConfig default_ecn(FabricKind kind, uint64_t queue, const sim::Topology&
     return {queue * kMinPackets / kBufferPackets, queue * kMaxPackets / kBufferPackets, 1};
   if (kind == FabricKind::kStep)
     return {queue * kMinPackets / kBufferPackets, queue * kMinPackets / kBufferPackets, 1};
-  const uint64_t per_100m = fastest_link(topology) / 100'000'000;  // so that nothing overflows
-  return {kRedMinAt100G * per_100m / 1000, std::max<uint64_t>(1, kRedMaxAt100G * per_100m / 1000), kRedShare};
+  const uint64_t share = fastest_link(topology) / 1'000'000;  // of 25 Gbit/s, in 25000ths
+  return {kRedMinAt25G * share / 25'000, std::max<uint64_t>(1, kRedMaxAt25G * share / 25'000), kRedShare};
 }
 
 }  // namespace
@@ -213,7 +213,7 @@ void set_fabric(sim::RunOptions& options, const SimTransport& transport, const F
   fabric.pfc.headroom_bytes = settings.pfc_headroom.value_or(sim::PfcConfig::kAuto);
   fabric.credit.buffer_bytes =
       settings.credit_buffer.value_or(kind == FabricKind::kCredits ? credit_for(topology, full, queue) : 0);
-  fabric.adaptive = settings.adaptive_routing.value_or(kind == FabricKind::kCredits);
+  fabric.adaptive = settings.adaptive_routing.value_or(false);
   fabric.reroute_after = settings.reroute_after;
   fabric.nic.pull_ahead = settings.pull_ahead;
   fabric.nic.receive_bps = settings.receive_bps;
