@@ -11,6 +11,7 @@
 
 #include "cli/sim_fabric.h"
 #include "cli/sim_faults.h"
+#include "cli/sim_ideal.h"
 #include "cli/sim_inputs.h"
 #include "cli/sim_words.h"
 #include "cli/stopwatch.h"
@@ -113,9 +114,10 @@ Outcome<Simulation> simulate(const SimOptions& options,
   report.seed = options.seed;
   report.flows = sim::summarise(out.flows);
   report.failed_flows = maker.failed_flows();
-  out.ideal = {topology->links[topology->first_link(0)].rate_bps * topology->planes, run.payload_mtu,
-               run.wire.of(run.payload_mtu, 60) - run.payload_mtu, result->base_rtt};
+  out.wire = run.wire;
+  out.payload_mtu = run.payload_mtu;
   report.result = std::move(*result);
+  out.topology = std::move(*topology);
   return out;
 }
 
@@ -133,26 +135,26 @@ constexpr const char* kTransportHelp =
   dctcp             the same, ECN from 31 on (a step)
   rocev2, hpcc, conweave, cx
                     a shared buffer of 151 packets for each port, PFC on the class of the data (3),
-                    headroom as the links need it; ECN as RED, 100 to 400 KB for each 25 Gbit/s, 20 %
+                    headroom as the links need; ECN as RED, 100 to 400 KB per 25 Gbit/s, 20 %
   rocev2-lossy, irn, conweave-irn
                     the same without PFC
-  ib                credits, no ECN; go-back-N, so adaptive_routing is off (packets must stay in order)
+  ib                credits, no ECN; no adaptive_routing: go-back-N needs packets in order
 )";
 
 std::string settings_help() {
-  Table table({"Settings of the fabric (--set)", "", ""});
+  Table table({"", "", ""});
   for (const FabricKey& key : fabric_keys()) {
     table.add({"  " + std::string(key.name), std::string(key.wanted), std::string(key.sentence)});
   }
-  std::string text = table.text(1);
+  std::string text = "Settings of the fabric (--set)" + table.text(1);
   text += "Settings of a transport: an unknown one lists them all; see docs/sim.md and docs/rocev2.md\n";
   return text;
 }
 
 Outcome<void> write_flows(const Simulation& simulation, const std::string& path) {
   std::ofstream out(path);
-  sim::write_flow_table(out, simulation.flows,
-                        [&](const sim::Flow& flow) { return simulation.ideal.fct(flow.bytes); });
+  const IdealTimes ideal(simulation.topology, simulation.payload_mtu, simulation.wire);
+  sim::write_flow_table(out, simulation.flows, [&](const sim::Flow& flow) { return ideal.fct(flow); });
   out.close();
   if (!out) return failure(kEnvironment, "cannot write " + path, "name a file that you may write to");
   return {};

@@ -8,6 +8,8 @@
 #include "cli/outcome.h"
 #include "cli/sim_report.h"
 #include "sim/flow.h"
+#include "sim/topology.h"
+#include "sim/transport.h"
 
 namespace mroce::cli {
 
@@ -31,8 +33,10 @@ struct SimOptions {
 
 struct Simulation {
   SimReport report;
+  sim::Topology topology;
+  sim::WireSize wire;
+  uint32_t payload_mtu = 0;
   std::vector<sim::Flow> flows;
-  sim::IdealPath ideal;
 };
 
 // The failure is one of the command line or of a file; flows that do not finish are in the report.

@@ -88,7 +88,7 @@ bool set_receive(FabricSettings& settings, std::string_view text) {
 using F = FabricSettings;
 constexpr FabricKey kKeys[] = {
     {"mtu", "N", "bytes of payload of a full packet; 4096", set_count<&F::mtu, 64, 65536>},
-    {"header_bytes", "N", "0: real headers; else what each packet has beside its payload (64 as in htsim)",
+    {"header_bytes", "N", "beside the payload; 0: real headers (htsim counts 64)",
      set_count<&F::header_bytes, 0, 1024>},
     {"queue_bytes", "SIZE", "limit of a queue; 151 full packets, 0 (none) with a shared buffer",
      set_size<&F::queue_bytes>},
