@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/bench_sim.h"
 #include "cli/device.h"
 #include "cli/measure.h"
 #include "cli/terminal.h"
@@ -29,7 +30,7 @@ constexpr const char* kEndpointFooter = R"(Examples:
 constexpr const char* kBenchFooter = R"(Examples:
   mroce bench endpoint
   mroce bench endpoint --json
-  mroce bench endpoint --help)";
+  mroce bench sim --quick)";
 constexpr uint32_t kIdleConnections = 64;
 
 struct Options {
@@ -197,7 +198,7 @@ Outcome<void> run_bench(const Options& options) {
 }  // namespace
 
 void add_bench(CLI::App& app, int& exit_code) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure, next to kernel TCP in the same run");
+  CLI::App* bench = app.add_subcommand("bench", "Measure the endpoint next to kernel TCP, or the simulator");
   bench->require_subcommand(1);
   bench->footer(kBenchFooter);
   CLI::App* endpoint = bench->add_subcommand("endpoint", "Goodput, latency, processor time, loss, memory");
@@ -209,6 +210,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   endpoint->callback([options, &exit_code] {
     if (const auto done = run_bench(*options); !done) exit_code = report(done.error());
   });
+  add_bench_sim(*bench, exit_code);
 }
 
 }  // namespace mroce::cli

@@ -14,6 +14,7 @@ namespace {
 constexpr const char* kFooter = R"(Examples:
   mroce run --loss 1 --stats -- ib_write_bw -d mroce0
   mroce demo
+  mroce sim --fabric fat-tree:hosts=128 --load permutation:size=2M
   mroce info)";
 
 int run_command_line(int argc, char** argv) {
@@ -35,6 +36,7 @@ int run_command_line(int argc, char** argv) {
   add_info(app, exit_code);
   add_demo(app, exit_code);
   add_bench(app, exit_code);
+  add_sim(app, exit_code);
 
   std::vector<std::string> reversed(words.rbegin(), words.rend());  // what CLI11 asks for
   try {

@@ -14,5 +14,6 @@ void add_run(CLI::App& app, const Rest& rest, int& exit_code);
 void add_info(CLI::App& app, int& exit_code);
 void add_demo(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
+void add_sim(CLI::App& app, int& exit_code);
 
 }  // namespace mroce::cli

@@ -118,6 +118,7 @@ class Run {
   bool plan() {
     if (scheduler_ != nullptr) deliver_notices();
     constexpr uint64_t kWindowsPerBalance = 16;
+    constexpr uint64_t kWindowsPerReport = 64;
     const bool balance = ++windows_ % kWindowsPerBalance == 0;
     for (uint32_t p = 1; balance && p < cut_.count; ++p) {
       PacketPool::balance(partitions_[p - 1]->pool(), partitions_[p]->pool());
@@ -132,7 +133,11 @@ class Run {
     }
     SimTime end = options_.limit;
     if (finished == flows_.size()) end = std::min(end, last + drain_);
-    if (first >= end) return false;
+    if (options_.progress && windows_ % kWindowsPerReport == 0) options_.progress(first, finished);
+    if (first >= end) {
+      limit_reached_ = finished != flows_.size() && first != kEndOfTime;
+      return false;
+    }
     begin_ = first;
     limit_ = std::min(end, first + window_);
     return true;
@@ -201,6 +206,7 @@ class Run {
   std::vector<FlowNotice> notices_;
   FlowStarts starts_;
   uint64_t windows_ = 0;
+  bool limit_reached_ = false;
   SimTime begin_ = 0;  // of the window
   SimTime limit_ = 0;
 };
@@ -219,6 +225,7 @@ RunResult Run::result() {
   result.base_rtt = base_rtt_;
   result.partitions = cut_.count;
   result.complete = result.flows_finished == flows_.size();
+  result.limit_reached = limit_reached_;
   for (uint32_t i = 0; i < flows_.size() && result.first_unfinished == kNoFlow; ++i) {
     if (flows_[i].finished == kEndOfTime) result.first_unfinished = i;
   }

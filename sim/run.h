@@ -35,6 +35,8 @@ struct RunOptions {
   // Called when all transports are made, before time zero (set-up that is not simulated); an error text, or
   // empty.
   std::function<std::string(SimTime base_rtt)> prepare;
+  // Called every now and then while the run goes on, on any thread, one at a time; may do nothing to the run.
+  std::function<void(SimTime now, uint64_t flows_finished)> progress;
 };
 
 struct RunResult {
@@ -43,6 +45,7 @@ struct RunResult {
   uint64_t flows_finished = 0;
   uint64_t flows_received = 0;
   uint32_t first_unfinished = kNoFlow;  // position in the table
+  bool limit_reached = false;           // something was still to happen at the limit of simulated time
   bool deadlock = false;                // packets wait and nothing will ever move them
   SimTime simulated = 0;                // time of the last event
   SimTime last_finish = 0;

@@ -1,0 +1,201 @@
+// mroce bench sim: what the simulator costs.
+//
+// A permutation of 2 MiB a host over a full three-tier fat tree. Each transport runs over its usual fabric,
+// and next to it a fixed window of packets with no protocol at all ("blaster"): what it costs is the
+// fabric's. The cost of a transport is what its run costs beyond as many hops of the blaster on the same
+// fabric settings, for each packet that hosts send. Runs are interleaved, round by round; rows show medians.
+#include "cli/bench_sim.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/measure.h"
+#include "cli/sim_fabric.h"
+#include "cli/sim_inputs.h"
+#include "cli/stopwatch.h"
+#include "cli/terminal.h"
+#include "sim/test_transport.h"
+
+namespace mroce::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kFooter = R"(Examples:
+  mroce bench sim
+  mroce bench sim --quick --json
+  mroce bench sim --large --runs 1)";
+
+constexpr const char* kMethod =
+    "Permutation of 2 MiB a host, full three-tier fat tree, 400 Gbit/s, 1 us a link, 64 B beside the payload "
+    "of a "
+    "packet, one thread. blaster: a fixed window of 225 packets, an acknowledgement for every four, over the "
+    "fabric "
+    "settings of the transport named behind it. ns/packet: CPU time beyond that of the blaster at equal "
+    "hops, by "
+    "packets that hosts sent.";
+
+struct Options {
+  bool json = false;
+  bool quick = false;
+  bool large = false;
+  uint32_t runs = 3;
+};
+
+struct Row {
+  uint32_t hosts = 0;
+  std::string name;
+  std::string reference;  // of the row with the same fabric and no protocol; empty: it is one
+  sim::RunResult result;
+  std::vector<double> cpu_s;
+
+  uint64_t packets() const {
+    const sim::TransportCounters& c = result.transport;
+    return c.data_packets + c.acks + c.nacks + c.cnps;
+  }
+  double mhops() const { return static_cast<double>(result.fabric.hops) / median(cpu_s) / 1e6; }
+};
+
+// One run; the transport is replaced by the blaster if `blast`.
+Outcome<sim::RunResult> run_once(uint32_t hosts, const std::string& name, bool blast, double& cpu) {
+  auto topology = make_topology(fmt::format("fat-tree:hosts={}", hosts), 1);
+  auto workload = make_workload("permutation:size=2M", hosts, 1);
+  auto transport = transport_named(name);
+  if (!topology || !workload || !transport) return failure(kInternal, "the benchmark cannot be set up", "");
+  FabricSettings settings;
+  settings.header_bytes = 64;
+  sim::RunOptions options;
+  set_fabric(options, *transport, settings, *topology);
+  TransportMaker maker(*transport, workload->flows);
+  sim::TransportFactory factory = maker.factory();
+  if (blast) {
+    sim::TestTransportOptions fixed;
+    fixed.window = 225;
+    fixed.spray = transport->is_mroce();
+    // Nothing is sent again, so nothing may be lost; what matters is the work of the same kind of fabric.
+    options.fabric.queue_bytes = options.fabric.queue_bytes != 0 ? uint64_t{1} << 40 : 0;
+    options.fabric.pfc.classes = options.fabric.pfc.classes != 0 ? uint8_t{1} : uint8_t{0};
+    factory = [fixed](const sim::HostContext& context) {
+      return std::make_unique<sim::TestTransport>(context, fixed);
+    };
+  } else {
+    maker.prepare(options);
+  }
+  const double begin = cpu_seconds();
+  auto result = sim::run(*topology, options, workload->flows, factory, workload->scheduler.get());
+  cpu = cpu_seconds() - begin;
+  if (!result) return failure(kInternal, result.error(), "this is a bug of mroce");
+  if (!result->complete) return failure(kInternal, fmt::format("{}: {}", name, result->trouble), "");
+  return std::move(*result);
+}
+
+Outcome<std::vector<Row>> run_all(const Options& options) {
+  std::vector<uint32_t> sizes = {128};
+  if (!options.quick) sizes.push_back(1024);
+  if (options.large) sizes.push_back(8192);
+  std::vector<Row> rows;
+  for (const uint32_t hosts : sizes) {
+    for (const char* name : {"mroce", "rocev2", "dctcp"}) {
+      rows.push_back({hosts, fmt::format("blaster/{}", name), "", {}, {}});
+      rows.push_back({hosts, name, rows.back().name, {}, {}});
+    }
+  }
+  Progress progress;
+  for (uint32_t round = 0; round < options.runs; ++round) {
+    for (Row& row : rows) {
+      progress.show(
+          fmt::format("round {} of {}: {} hosts, {}", round + 1, options.runs, row.hosts, row.name));
+      const bool blast = row.reference.empty();
+      double cpu = 0;
+      auto result =
+          run_once(row.hosts, blast ? row.name.substr(row.name.find('/') + 1) : row.name, blast, cpu);
+      if (!result) return tl::unexpected(result.error());
+      row.result = std::move(*result);
+      row.cpu_s.push_back(cpu);
+    }
+  }
+  return rows;
+}
+
+double ns_per_packet(const Row& row, const std::vector<Row>& rows) {
+  for (const Row& other : rows) {
+    if (other.hosts != row.hosts || other.name != row.reference) continue;
+    const double fabric = static_cast<double>(row.result.fabric.hops) / (other.mhops() * 1e6);
+    return (median(row.cpu_s) - fabric) * 1e9 / static_cast<double>(std::max<uint64_t>(row.packets(), 1));
+  }
+  return 0;
+}
+
+ordered_json to_json(const Row& row, const std::vector<Row>& rows) {
+  const sim::RunResult& r = row.result;
+  ordered_json out = {{"hosts", row.hosts},
+                      {"name", row.name},
+                      {"hops", r.fabric.hops},
+                      {"events", r.fabric.events},
+                      {"cpu_s", median(row.cpu_s)},
+                      {"mhops_per_s", row.mhops()},
+                      {"bytes_per_host", r.memory_bytes / row.hosts},
+                      {"transport_bytes_per_connection", r.transport_bytes / row.hosts},
+                      {"runs", row.cpu_s.size()}};
+  out["transport_ns_per_packet"] =
+      row.reference.empty() ? ordered_json() : ordered_json(ns_per_packet(row, rows));
+  return out;
+}
+
+std::string table_text(const std::vector<Row>& rows) {
+  Table table({"", "hosts", "hops", "events", "CPU s", "Mhops/s", "B/host", "B/connection", "ns/packet"});
+  for (const Row& row : rows) {
+    const sim::RunResult& r = row.result;
+    table.add({row.name, grouped(row.hosts), grouped(r.fabric.hops), grouped(r.fabric.events),
+               fmt::format("{:.3f}", median(row.cpu_s)), fmt::format("{:.2f}", row.mhops()),
+               grouped(r.memory_bytes / row.hosts), grouped(r.transport_bytes / row.hosts),
+               row.reference.empty() ? "-" : fmt::format("{:.0f}", ns_per_packet(row, rows))});
+  }
+  return table.text();
+}
+
+uint64_t peak_rss_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) << 10;
+}
+
+Outcome<void> run_bench(const Options& options) {
+  const auto rows = run_all(options);
+  if (!rows) return tl::unexpected(rows.error());
+  if (!options.json) {
+    fmt::print("{}\n{}\nPeak of the process: {}.\n", table_text(*rows), kMethod,
+               bytes_text(peak_rss_bytes()));
+    return {};
+  }
+  ordered_json out = {{"schema", "mroce-bench-sim-1"},
+                      {"method", kMethod},
+                      {"peak_rss_bytes", peak_rss_bytes()},
+                      {"rows", ordered_json::array()}};
+  for (const Row& row : *rows) out["rows"].push_back(to_json(row, *rows));
+  fmt::print("{}\n", out.dump(2));
+  return {};
+}
+
+}  // namespace
+
+void add_bench_sim(CLI::App& bench, int& exit_code) {
+  CLI::App* sim = bench.add_subcommand("sim", "What the simulator costs: CPU time, memory, by transport");
+  auto options = std::make_shared<Options>();
+  sim->add_flag("--json", options->json, "as JSON");
+  sim->add_flag("--quick", options->quick, "128 hosts only");
+  sim->add_flag("--large", options->large, "8192 hosts too (minutes, gigabytes)");
+  sim->add_option("--runs", options->runs, "rounds; 3")->check(CLI::Range(1U, 100U));
+  sim->footer(kFooter);
+  sim->callback([options, &exit_code] {
+    if (const auto done = run_bench(*options); !done) exit_code = report(done.error());
+  });
+}
+
+}  // namespace mroce::cli
