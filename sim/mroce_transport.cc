@@ -5,10 +5,12 @@
 #include <cstring>
 
 #include "core/base/assert.h"
+#include "core/wire/packet.h"
 
 namespace mroce::sim {
 namespace {
 
+constexpr uint32_t kHeader = wire::header_bytes(wire::DataOp::kWrite) + wire::kTrailerBytes;
 constexpr uint64_t kRegionBytes = uint64_t{1} << 62;
 constexpr uint32_t kFlowShift = 40;             // of an address: flow << 40 | offset
 constexpr uint64_t kMessageBytes = 1ULL << 30;  // longer flows are several WRITEs
@@ -32,7 +34,7 @@ EngineConfig config_for(const HostContext& context, const MroceOptions& options)
   config.max_paths = std::max(options.paths, context.ports);
   config.max_payload = context.payload_mtu;
   config.cpsn_window = options.cpsn_window;
-  const uint64_t packet = context.payload_mtu + 60;
+  const uint64_t packet = context.payload_mtu + kHeader;
   const double seconds = static_cast<double>(context.base_rtt) * 1e-12;
   const double bdp = seconds * static_cast<double>(context.rate_bps) * context.ports / 8;
   const auto bdp_packets =
@@ -56,7 +58,7 @@ EngineConfig config_for(const HostContext& context, const MroceOptions& options)
   config.delay_gate = Nanos{0};
   config.ecn = options.ecn;
   config.rate_hints = options.hints;
-  config.link_overhead = context.wire.of(context.payload_mtu, 60) - (context.payload_mtu + 60);
+  config.link_overhead = context.wire.of(context.payload_mtu, kHeader) - (context.payload_mtu + kHeader);
   config.tail_hold = options.tail_hold;
   config.virtual_payload = true;
   return config;

@@ -124,9 +124,9 @@ TEST(MroceTransport, moves_a_flow_at_the_rate_of_the_link_from_the_first_packet_
   fabric.run(microseconds(10000));
   ASSERT_EQ(fabric.left(), 0u);
   const uint32_t packets = kBytes / 4096;
-  const SimTime ideal = packets * serialisation(4096 + 60 + 66, kRate) + 2 * kDelay;
+  const SimTime ideal = packets * serialisation(4096 + 52 + 66, kRate) + 2 * kDelay;
   EXPECT_GE(fabric.flows()[0].finished, ideal);
-  EXPECT_LT(fabric.flows()[0].finished, ideal + microseconds(1));
+  EXPECT_LT(fabric.flows()[0].finished, ideal + microseconds(2));
   EXPECT_LT(fabric.flows()[0].received, fabric.flows()[0].finished);
   EXPECT_EQ(fabric.counters().payload_bytes, kBytes);
   EXPECT_EQ(fabric.counters().retransmissions, 0u);
@@ -137,7 +137,7 @@ TEST(MroceTransport, fills_all_planes) {
   IdealFabric fabric(2, 4, {}, {flow(0, 1, kBytes)});
   fabric.run(microseconds(10000));
   ASSERT_EQ(fabric.left(), 0u);
-  const SimTime ideal = kBytes / 4096 / 4 * serialisation(4096 + 60 + 66, kRate) + 2 * kDelay;
+  const SimTime ideal = kBytes / 4096 / 4 * serialisation(4096 + 52 + 66, kRate) + 2 * kDelay;
   EXPECT_LT(fabric.flows()[0].finished, ideal * 105 / 100);
 }
 

@@ -11,8 +11,9 @@ namespace {
 constexpr double kTarget = 0.995;    // of the port's rate
 constexpr double kMarkWeight = 0.2;  // how much of it marks take away
 constexpr double kMarkGain = 1.0 / 8;
-constexpr double kGrowth = 1.25;  // over what a sender used, if it did not use its share
-constexpr double kUsed = 0.8;
+constexpr double kGrowth = 1.1;  // over what a sender used, if it did not use its share
+constexpr double kUsed = 0.94;   // of it; above 1 / kGrowth, or the share would jump to and fro
+constexpr double kMeasuredPackets = 32;
 constexpr double kLeast = 1.0 / 8;   // of the equal share: to grow from
 constexpr double kFlight = 1.5;      // rate x RTT in flight
 constexpr double kTellAgain = 1.25;  // an idle sender hears of a change by this factor
@@ -159,7 +160,7 @@ void Engine::Impl::allocate(Time now, uint32_t port) {
     Demand& demand = c.demands[port];
     const double measured_s = seconds_of(now - demand.from);
     // Enough packets to measure by.
-    if (now - demand.from >= kInterval && measured_s * demand.share >= 4.0 * c.full_packet()) {
+    if (now - demand.from >= kInterval && measured_s * demand.share >= kMeasuredPackets * c.full_packet()) {
       demand.measured = static_cast<double>(demand.bytes) / measured_s;
       demand.bytes = 0;
       demand.from = now;
