@@ -14,8 +14,7 @@ namespace {
 constexpr const char* kFooter = R"(Examples:
   mroce run --loss 1 --stats -- ib_write_bw -d mroce0
   mroce demo
-  mroce sim --fabric fat-tree:hosts=128 --load permutation:size=2M
-  mroce info)";
+  mroce sim --fabric fat-tree:hosts=128 --load permutation:size=2M)";
 
 int run_command_line(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
