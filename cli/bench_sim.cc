@@ -71,7 +71,8 @@ Outcome<sim::RunResult> run_once(uint32_t hosts, const std::string& name, bool b
   FabricSettings settings;
   settings.header_bytes = 64;
   sim::RunOptions options;
-  set_fabric(options, *transport, settings, *topology);
+  if (auto done = set_fabric(options, *transport, settings, *topology); !done)
+    return tl::unexpected(done.error());
   TransportMaker maker(*transport, workload->flows);
   sim::TransportFactory factory = maker.factory();
   if (blast) {

@@ -91,7 +91,8 @@ Outcome<Simulation> simulate(const SimOptions& options,
   run.threads = options.threads;
   run.seed = options.seed;
   run.limit = *limit;
-  set_fabric(run, *transport, settings, *topology);
+  if (auto done = set_fabric(run, *transport, settings, *topology); !done)
+    return tl::unexpected(done.error());
   TransportMaker maker(*transport, out.flows);
   if (std::string error = maker.check(topology->hosts); !error.empty()) {
     return failure(kUsage, error, "take a smaller one");
@@ -113,7 +114,6 @@ Outcome<Simulation> simulate(const SimOptions& options,
   report.fabric = fabric_text(run.fabric);
   report.seed = options.seed;
   report.flows = sim::summarise(out.flows);
-  report.failed_flows = maker.failed_flows();
   out.wire = run.wire;
   out.payload_mtu = run.payload_mtu;
   report.result = std::move(*result);

@@ -52,6 +52,10 @@ bool set_count(FabricSettings& settings, std::string_view text) {
   return true;
 }
 
+bool set_mtu(FabricSettings& settings, std::string_view text) {
+  return set_count<&FabricSettings::mtu, 512, 9000>(settings, text) && settings.mtu % 4 == 0;
+}
+
 bool set_headroom(FabricSettings& settings, std::string_view text) {
   if (text == "auto") {
     settings.pfc_headroom = sim::PfcConfig::kAuto;
@@ -87,7 +91,7 @@ bool set_receive(FabricSettings& settings, std::string_view text) {
 
 using F = FabricSettings;
 constexpr FabricKey kKeys[] = {
-    {"mtu", "N", "bytes of payload of a full packet; 4096", set_count<&F::mtu, 64, 65536>},
+    {"mtu", "N", "bytes of payload of a full packet, 512 to 9000, in steps of 4; 4096", set_mtu},
     {"header_bytes", "N", "beside the payload; 0: real headers (htsim counts 64)",
      set_count<&F::header_bytes, 0, 1024>},
     {"queue_bytes", "SIZE", "limit of a queue; 151 full packets, 0 (none) with a shared buffer",
@@ -147,6 +151,25 @@ sim::EcnConfig default_ecn(FabricKind kind, uint64_t queue, const sim::Topology&
   return {kRedMinAt25G * share / 25'000, std::max<uint64_t>(1, kRedMaxAt25G * share / 25'000), kRedShare};
 }
 
+// A buffer smaller than a packet would stop everything, or lose everything.
+Outcome<void> check_room(const sim::FabricConfig& fabric, const sim::Topology& topology, uint64_t full) {
+  uint64_t least_queue = fabric.queue_bytes;
+  for (const sim::LinkSpec& link : topology.links) {
+    if (link.queue_bytes != 0)
+      least_queue = std::min(least_queue != 0 ? least_queue : full, link.queue_bytes);
+  }
+  const std::pair<const char*, uint64_t> buffers[] = {{"queue_bytes", least_queue},
+                                                      {"shared_buffer", fabric.shared.bytes},
+                                                      {"credit_buffer", fabric.credit.buffer_bytes},
+                                                      {"receive_buffer", fabric.nic.receive_buffer}};
+  for (const auto& [name, bytes] : buffers) {
+    if (bytes == 0 || bytes >= full) continue;
+    return failure(kUsage, fmt::format("{} of {} B is less than a packet of {} B", name, bytes, full),
+                   "give it more, or set a smaller mtu");
+  }
+  return {};
+}
+
 }  // namespace
 
 std::span<const FabricKey> fabric_keys() {
@@ -184,8 +207,8 @@ Outcome<void> set_any(SimTransport& transport, FabricSettings& fabric, std::stri
       fmt::format("the fabric has {}; {} has {}", fmt::join(names, ", "), transport.name, transport.keys()));
 }
 
-void set_fabric(sim::RunOptions& options, const SimTransport& transport, const FabricSettings& settings,
-                const sim::Topology& topology) {
+Outcome<void> set_fabric(sim::RunOptions& options, const SimTransport& transport,
+                         const FabricSettings& settings, const sim::Topology& topology) {
   options.payload_mtu = settings.mtu;
   options.wire.fixed = settings.header_bytes;
   const uint64_t full = settings.mtu + (settings.header_bytes != 0 ? settings.header_bytes : kRealHeaders);
@@ -200,7 +223,7 @@ void set_fabric(sim::RunOptions& options, const SimTransport& transport, const F
   fabric.shared.bytes = settings.shared_buffer.value_or(pooled ? queue * ports_of_largest(topology) : 0);
   fabric.shared.alpha = settings.alpha;
   fabric.queue_bytes = settings.queue_bytes.value_or(lossy && fabric.shared.bytes == 0 ? queue : 0);
-  sim::EcnConfig ecn = default_ecn(kind, settings.queue_bytes.value_or(queue), topology);
+  sim::EcnConfig ecn = default_ecn(kind, fabric.queue_bytes != 0 ? fabric.queue_bytes : queue, topology);
   ecn.kmax_bytes = settings.ecn_kmax.value_or(ecn.kmax_bytes);
   ecn.kmin_bytes = std::min(settings.ecn_kmin.value_or(ecn.kmin_bytes), ecn.kmax_bytes);
   ecn.pmax = settings.ecn_pmax.value_or(ecn.pmax);
@@ -218,6 +241,7 @@ void set_fabric(sim::RunOptions& options, const SimTransport& transport, const F
   fabric.nic.pull_ahead = settings.pull_ahead;
   fabric.nic.receive_bps = settings.receive_bps;
   fabric.nic.receive_buffer = settings.receive_buffer;
+  return check_room(fabric, topology, full);
 }
 
 std::string fabric_text(const sim::FabricConfig& fabric) {

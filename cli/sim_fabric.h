@@ -47,9 +47,9 @@ std::span<const FabricKey> fabric_keys();
 // One "key=value" for the transport or the fabric.
 Outcome<void> set_any(SimTransport& transport, FabricSettings& fabric, std::string_view assignment);
 
-// The part of the run's options that comes from these.
-void set_fabric(sim::RunOptions& options, const SimTransport& transport, const FabricSettings& settings,
-                const sim::Topology& topology);
+// The part of the run's options that comes from these. The failure is a buffer that no packet fits into.
+Outcome<void> set_fabric(sim::RunOptions& options, const SimTransport& transport,
+                         const FabricSettings& settings, const sim::Topology& topology);
 // "shared buffer 5,099,776 B, PFC on class 3, ECN 400,000 to 1,600,000 B at 20 %"
 std::string fabric_text(const sim::FabricConfig& fabric);
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/sim_words.h"
 #include "sim/connection_matrix.h"
 #include "sim/hpcc_flows.h"
@@ -26,7 +28,7 @@ const char* const kFabricHelp =
 const char* const kLoadHelp =
     R"(Loads (--load NAME:KEY=VALUE,…)
   permutation  size=2M                     each host sends to one and receives from one, by --seed
-  incast       senders=64 size=2M receiver=0
+  incast       senders=64 size=2M receiver=0   (64 or all others)
   all-to-all   size=64K window=8           flows of a host at a time; 0: all
   ring         size=64M channels=1         all-reduce: reduce-scatter and all-gather
   single       size=100M from=0 to=1
@@ -210,7 +212,7 @@ Outcome<sim::Workload> make_workload(const std::string& text, uint32_t hosts, ui
   };
   if (name == "permutation") return end_with([&] { return sim::make_permutation(hosts, size, seed); });
   if (name == "incast") {
-    uint32_t senders = 64, receiver = 0;
+    uint32_t senders = std::min<uint32_t>(64, most), receiver = 0;
     list->count("senders", senders, 1, most);
     list->count("receiver", receiver, 0, most);
     return end_with([&] { return sim::make_incast(hosts, senders, size, receiver); });

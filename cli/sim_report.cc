@@ -72,11 +72,12 @@ uint64_t SimReport::drops() const {
 std::string SimReport::trouble() const {
   if (result.complete) return {};
   std::string text = result.trouble;
-  if (failed_flows != 0) text += fmt::format("; {} used up their retries", grouped(failed_flows));
+  const uint64_t failed = result.transport.failed_flows;
+  if (failed != 0) text += fmt::format("; {} were given up by the transport", grouped(failed));
   if (result.limit_reached) {
     text += fmt::format("; the limit of simulated time was reached at {}",
                         nanos_text(static_cast<uint64_t>(result.simulated / sim::kPicosInNano)));
-  } else if (!result.deadlock && failed_flows == 0) {
+  } else if (!result.deadlock && failed == 0) {
     text += "; nothing was left to happen";
   }
   return text;
@@ -117,7 +118,6 @@ ordered_json sim_json(const SimReport& report) {
   MROCE_SIM_TRANSPORT_COUNTERS(MROCE_SIM_COUNTER)
 #undef MROCE_SIM_COUNTER
   out["counters"] = counters;
-  out["failed_flows"] = report.failed_flows;
   out["trouble"] = report.trouble();
   return out;
 }

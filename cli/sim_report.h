@@ -18,7 +18,6 @@ struct SimReport {
   uint64_t seed = 1;
   sim::FlowSummary flows;
   sim::RunResult result;
-  uint64_t failed_flows = 0;  // RoCEv2: retries used up
   double cpu_s = 0;
   uint64_t peak_rss_bytes = 0;
 

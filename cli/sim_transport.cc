@@ -15,17 +15,6 @@ using sim::MroceOptions;
 using sim::Rocev2Options;
 using sim::TcpOptions;
 
-// Hands the number of failed flows to whoever counts them when the run has ended.
-class CountedRocev2 final : public sim::Rocev2Transport {
- public:
-  CountedRocev2(const sim::HostContext& context, const Rocev2Options& options, uint64_t& failed)
-      : Rocev2Transport(context, options), failed_(failed) {}
-  ~CountedRocev2() override { failed_ += failed_flows(); }
-
- private:
-  uint64_t& failed_;
-};
-
 FabricKind fabric_of_preset(std::string_view name) {
   if (name == "ib") return FabricKind::kCredits;
   if (name == "rocev2-lossy" || name == "irn" || name == "conweave-irn") return FabricKind::kSharedLossy;
@@ -130,9 +119,9 @@ sim::TransportFactory TransportMaker::factory() {
     return
         [tcp](const sim::HostContext& context) { return std::make_unique<sim::TcpTransport>(context, *tcp); };
   }
-  return [this](const sim::HostContext& context) {
-    return std::make_unique<CountedRocev2>(context, std::get<Rocev2Options>(transport_.options),
-                                           failed_flows_);
+  const auto& rocev2 = std::get<Rocev2Options>(transport_.options);
+  return [&rocev2](const sim::HostContext& context) {
+    return std::make_unique<sim::Rocev2Transport>(context, rocev2);
   };
 }
 

@@ -44,13 +44,11 @@ class TransportMaker {
   std::string check(uint32_t hosts) const;
   sim::TransportFactory factory();
   void prepare(sim::RunOptions& options);
-  uint64_t failed_flows() const { return failed_flows_; }  // whose retries were used up; after the run
 
  private:
   const SimTransport& transport_;
   const std::vector<sim::Flow>& flows_;
   std::vector<sim::MroceTransport*> mroce_;
-  uint64_t failed_flows_ = 0;
 };
 
 }  // namespace mroce::cli

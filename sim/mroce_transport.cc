@@ -243,6 +243,7 @@ void MroceTransport::start(SimTime now, uint32_t index, const Flow& flow) {
   MROCE_ASSERT(outgoing != nullptr);
   outgoing->bytes = flow.bytes;
   post_more(now, *outgoing);
+  take_completions(now);  // of a connection that has ended already
 }
 
 void MroceTransport::post_more(SimTime now, Outgoing& outgoing) {
@@ -295,8 +296,13 @@ void MroceTransport::take_completions(SimTime now) {
   Wc wc;
   while (engine_.poll_cq(cq_, {&wc, 1}) == 1) {
     Outgoing* const outgoing = outgoing_of(static_cast<uint32_t>(wc.wr_id));
-    MROCE_ASSERT(outgoing != nullptr && wc.status == WcStatus::kSuccess);
+    MROCE_ASSERT(outgoing != nullptr);
     --outgoing->open;
+    if (wc.status != WcStatus::kSuccess) {  // the network is not there any more
+      if (!outgoing->failed) ++failed_flows_;
+      outgoing->failed = true;
+    }
+    if (outgoing->failed) continue;
     if (outgoing->posted < outgoing->bytes) {
       post_more(now, *outgoing);
     } else if (outgoing->open == 0) {
@@ -375,6 +381,7 @@ TransportCounters MroceTransport::counters() const {
     for (const PathStats& path : connection.paths) sum.path_changes += path.counters.entropy_changes;
   }
   sum.nacks = engine_.counters().naks_sent;
+  sum.failed_flows = failed_flows_;
   return sum;
 }
 

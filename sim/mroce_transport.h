@@ -77,6 +77,7 @@ class MroceTransport final : public Transport, private Memory {
     QpHandle qp;
     uint32_t rkey = 0;
     uint32_t open = 0;  // messages posted and not completed
+    bool failed = false;
     uint64_t bytes = 0;
     uint64_t posted = 0;
   };
@@ -112,6 +113,7 @@ class MroceTransport final : public Transport, private Memory {
   uint32_t waiting_packets_ = 0;
   bool may_have_more_ = false;
   uint64_t placed_bytes_ = 0;
+  uint64_t failed_flows_ = 0;
 };
 
 }  // namespace mroce::sim

@@ -163,6 +163,14 @@ TEST(MroceTransport, a_flow_longer_than_a_message_is_several) {
   EXPECT_EQ(fabric.counters().payload_bytes, (5ULL << 30) + 5);
 }
 
+TEST(MroceTransport, a_flow_whose_packets_all_get_lost_is_given_up_and_counted) {
+  IdealFabric fabric(2, 1, {}, {flow(0, 1, 1 << 20), flow(0, 1, 100)});
+  fabric.run(microseconds(60'000'000), 1.0);
+  EXPECT_EQ(fabric.left(), 2u);
+  EXPECT_EQ(fabric.counters().failed_flows, 2u);
+  EXPECT_EQ(fabric.counters().payload_bytes, 0u);
+}
+
 TEST(MroceOptions, are_set_by_name_and_refuse_what_they_do_not_know) {
   MroceOptions options;
   std::string error;

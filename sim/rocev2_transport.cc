@@ -252,6 +252,7 @@ TransportCounters Rocev2Transport::counters() const {
     sum.timeouts += c.timeouts;
     sum.receiver_drops += c.drop_hold;
   }
+  sum.failed_flows = failed_flows_;
   return sum;
 }
 

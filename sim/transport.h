@@ -26,7 +26,8 @@ namespace mroce::sim {
   X(out_of_order, "packets with payload that came before an earlier one")      \
   X(timeouts, "expiries of a retransmission or probe timer")                   \
   X(path_changes, "new entropies (mroce)")                                     \
-  X(receiver_drops, "packets that a full receiver refused")
+  X(receiver_drops, "packets that a full receiver refused")                    \
+  X(failed_flows, "flows that their transport gave up")
 
 struct TransportCounters {
 #define MROCE_SIM_COUNTER(name, sentence) uint64_t name = 0;

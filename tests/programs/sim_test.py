@@ -165,9 +165,10 @@ class Unfinished(unittest.TestCase):
         self.assertLess(json.loads(done.stdout)["flows"]["finished"], 16)
 
     def test_flows_that_gave_up_are_named(self):
-        done = sim(*TWO_HOSTS, "--load", "single:size=1M", "--transport", "rocev2", "--fault", "down host 1 at 10us")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("1 used up their retries", done.stderr)
+        for transport in ("mroce", "rocev2"):
+            done = sim(*TWO_HOSTS, "--load", "single:size=1M", "--transport", transport, "--fault", "down host 1 at 10us")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("1 were given up by the transport", done.stderr)
 
     def test_nothing_left_to_happen_is_named(self):
         done = sim(*TWO_HOSTS, "--load", "single:size=1M", "--transport", "ib", "--set", "timeout=0", "--fault",
@@ -232,6 +233,9 @@ class Errors(unittest.TestCase):
         (2, "ends before it begins", [*SMALL, "--fault", "down leaf 1 at 2us until 1us"]),
         (2, "say until when", [*SMALL, "--fault", "flap leaf 1 period 2ns down 1ns"]),
         (3, "cannot write", [*SMALL, "--flows", "/nonexistent/flows.csv"]),
+        (2, "is not N", [*SMALL, "--set", "mtu=64"]),
+        (2, "is less than a packet", [*SMALL, "--set", "queue_bytes=1K"]),
+        (2, "is less than a packet", [*SMALL, "--transport", "ib", "--set", "credit_buffer=1K"]),
         (2, "not in range", [*SMALL, "--planes", "9"]),
     ]
 
