@@ -107,6 +107,7 @@ Outcome<Simulation> simulate(const SimOptions& options,
 
   SimReport& report = out.report;
   report.cpu_s = cpu_seconds() - cpu;
+  report.setup_cpu_s = maker.setup_cpu_s();
   report.peak_rss_bytes = peak_rss_bytes();
   report.transport = options.transport;
   report.topology = options.fabric.empty() ? file_name(options.topology_file) : options.fabric;

@@ -152,9 +152,12 @@ std::string sim_table(const SimReport& report) {
                                 grouped(r.transport.duplicates), grouped(r.transport.timeouts)));
   row("longest queue", fmt::format("{} B", grouped(r.max_queue_bytes)));
   row("simulated", fmt::format("{:.2f} us, base RTT {:.2f} us", in_us(r.simulated), in_us(r.base_rtt)));
-  row("cost", fmt::format("{:.2f} CPU s, {} packet-hops, {} events, {:.2f} Mhops/s", report.cpu_s,
-                          grouped(r.fabric.hops), grouped(r.fabric.events),
-                          report.cpu_s > 0 ? static_cast<double>(r.fabric.hops) / report.cpu_s / 1e6 : 0));
+  const double running = report.cpu_s - report.setup_cpu_s;
+  row("cost",
+      fmt::format("{:.2f} CPU s{}, {} packet-hops, {} events, {:.2f} Mhops/s", report.cpu_s,
+                  report.setup_cpu_s >= 0.005 ? fmt::format(" ({:.2f} set-up)", report.setup_cpu_s) : "",
+                  grouped(r.fabric.hops), grouped(r.fabric.events),
+                  running > 0 ? static_cast<double>(r.fabric.hops) / running / 1e6 : 0));
   row("memory",
       fmt::format("peak {}: transports {}, fabric {}, packets {}", bytes_text(report.peak_rss_bytes),
                   bytes_text(r.transport_bytes), bytes_text(r.fabric_bytes), bytes_text(r.packet_bytes)));

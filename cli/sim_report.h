@@ -19,6 +19,7 @@ struct SimReport {
   sim::FlowSummary flows;
   sim::RunResult result;
   double cpu_s = 0;
+  double setup_cpu_s = 0;  // of it, before time zero
   uint64_t peak_rss_bytes = 0;
 
   uint64_t drops() const;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/stopwatch.h"
 #include "sim/mroce_setup.h"
 #include "sim/rocev2_transport.h"
 #include "sim/tcp_transport.h"
@@ -127,7 +128,12 @@ sim::TransportFactory TransportMaker::factory() {
 
 void TransportMaker::prepare(sim::RunOptions& options) {
   if (!transport_.is_mroce()) return;
-  options.prepare = [this](sim::SimTime base_rtt) { return sim::open_connections(mroce_, flows_, base_rtt); };
+  options.prepare = [this](sim::SimTime base_rtt) {
+    const double begin = cpu_seconds();
+    std::string error = sim::open_connections(mroce_, flows_, base_rtt);
+    setup_cpu_s_ = cpu_seconds() - begin;
+    return error;
+  };
 }
 
 }  // namespace mroce::cli

@@ -44,11 +44,13 @@ class TransportMaker {
   std::string check(uint32_t hosts) const;
   sim::TransportFactory factory();
   void prepare(sim::RunOptions& options);
+  double setup_cpu_s() const { return setup_cpu_s_; }  // of connections; after the run
 
  private:
   const SimTransport& transport_;
   const std::vector<sim::Flow>& flows_;
   std::vector<sim::MroceTransport*> mroce_;
+  double setup_cpu_s_ = 0;
 };
 
 }  // namespace mroce::cli

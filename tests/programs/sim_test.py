@@ -268,7 +268,7 @@ class Bench(unittest.TestCase):
         self.assertEqual([row["name"] for row in rows],
                          ["blaster/mroce", "mroce", "blaster/rocev2", "rocev2", "blaster/dctcp", "dctcp"])
         for row in rows:
-            for key in ("hosts", "hops", "events", "mhops_per_s", "bytes_per_host", "transport_bytes_per_connection"):
+            for key in ("hosts", "hops", "events", "mhops_per_s", "peak_bytes_per_host", "transport_bytes_per_connection"):
                 self.assertGreater(row[key], 0, key)
             self.assertEqual(row["transport_ns_per_packet"] is None, row["name"].startswith("blaster"))
 
