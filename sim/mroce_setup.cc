@@ -17,8 +17,8 @@ struct Datagram {
   uint32_t from = 0;
   uint32_t to = 0;
   uint32_t port = 0;
-  size_t length = 0;  // as it was; longer than `bytes` where payload is virtual
-  std::vector<std::byte> bytes;
+  size_t length = 0;             // as it was
+  std::vector<std::byte> bytes;  // without the zeros at its end: INITs and challenges are padded
 };
 
 // One step of half a round trip: everything sent in the last one arrives, timers fire, answers leave.
@@ -34,8 +34,9 @@ class IdealNetwork {
       RxMeta meta;
       meta.port = each.port;
       meta.from = {MroceTransport::address_of(each.from, each.port), 61440};
-      transports_[each.to]->engine().on_burst(now, meta, {each.bytes.data(), each.length},
-                                              static_cast<uint32_t>(each.length));
+      padded_.assign(each.bytes.begin(), each.bytes.end());
+      padded_.resize(each.length);
+      transports_[each.to]->engine().on_burst(now, meta, padded_, static_cast<uint32_t>(each.length));
     }
     for (const uint32_t host : hosts_) {
       Engine& engine = transports_[host]->engine();
@@ -58,6 +59,8 @@ class IdealNetwork {
       for (const Slice& slice : burst.slices) {
         if (slice.data != nullptr) out.bytes.insert(out.bytes.end(), slice.data, slice.data + slice.length);
       }
+      while (!out.bytes.empty() && out.bytes.back() == std::byte{0}) out.bytes.pop_back();
+      out.bytes.shrink_to_fit();
       flying_.push_back(std::move(out));
     }
   }
@@ -65,6 +68,7 @@ class IdealNetwork {
   std::span<MroceTransport* const> transports_;
   std::span<const uint32_t> hosts_;
   std::vector<Datagram> flying_;
+  std::vector<std::byte> padded_;
 };
 
 }  // namespace

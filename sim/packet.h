@@ -2,7 +2,7 @@
 // real.
 //
 // Two cache lines. The first is the fabric's, the second holds the transport's header. Longer headers (an ACK
-// with several path blocks, an INIT) come from a second size class of the pool, in one piece with the packet.
+// with several path blocks, an INIT) come from larger size classes of the pool, in one piece with the packet.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ struct alignas(64) Packet {
   uint32_t hash = 0;          // of the 5-tuple; ECMP mixes it with a seed of the switch
   uint32_t flow = kNoFlow;    // for traces; no decision in the fabric depends on it
   uint16_t header_bytes = 0;  // of header(), in use
-  uint16_t header_room = 0;   // allocated; kInlineHeader or kLargeHeader
+  uint16_t header_room = 0;   // allocated: one of the three below
   uint16_t ingress = 0;       // of the switch that holds it: port that it came in by
   uint8_t priority = 0;       // 0 to 7
   uint8_t plane = 0;
@@ -46,6 +46,7 @@ struct alignas(64) Packet {
   SimTime next_at = 0;  // `at` of `next` in the FIFO of a link, so that it need not be fetched yet
 
   static constexpr size_t kInlineHeader = 64;
+  static constexpr size_t kMediumHeader = 320;  // an ACK with four path blocks
   static constexpr size_t kLargeHeader = 1472;  // INIT is 1200
 
   std::byte* header() { return reinterpret_cast<std::byte*>(this + 1); }
@@ -69,7 +70,9 @@ class PacketPool {
   Packet* allocate(size_t header_bytes);
   void release(Packet* packet);
   // May wrap where packets cross; sums over the pools of a run are right.
-  uint64_t in_use() const { return small_.taken - small_.returned + large_.taken - large_.returned; }
+  uint64_t in_use() const {
+    return small_.taken - small_.returned + medium_.taken - medium_.returned + large_.taken - large_.returned;
+  }
   uint64_t memory_bytes() const { return memory_bytes_; }
 
   // Evens out what the pools of a run have free, if the difference is large: traffic in one direction would
@@ -90,7 +93,12 @@ class PacketPool {
   Packet* take(SizeClass& size_class, size_t room);
   static void move(SizeClass& from, SizeClass& to);
 
+  SizeClass& class_of(size_t room) {
+    return room == Packet::kInlineHeader ? small_ : room == Packet::kMediumHeader ? medium_ : large_;
+  }
+
   SizeClass small_;
+  SizeClass medium_;
   SizeClass large_;
   void* chunks_ = nullptr;  // list through the first word of each
   uint64_t memory_bytes_ = 0;

@@ -49,16 +49,17 @@ Packet* PacketPool::take(SizeClass& size_class, size_t room) {
 
 Packet* PacketPool::allocate(size_t header_bytes) {
   MROCE_ASSERT(header_bytes <= Packet::kLargeHeader);
-  const bool small = header_bytes <= Packet::kInlineHeader;
-  const size_t room = small ? Packet::kInlineHeader : Packet::kLargeHeader;
-  Packet* const packet = new (take(small ? small_ : large_, room)) Packet;
+  const size_t room = header_bytes <= Packet::kInlineHeader   ? Packet::kInlineHeader
+                      : header_bytes <= Packet::kMediumHeader ? Packet::kMediumHeader
+                                                              : Packet::kLargeHeader;
+  Packet* const packet = new (take(class_of(room), room)) Packet;
   packet->header_bytes = static_cast<uint16_t>(header_bytes);
   packet->header_room = static_cast<uint16_t>(room);
   return packet;
 }
 
 void PacketPool::release(Packet* packet) {
-  SizeClass& size_class = packet->header_room == Packet::kInlineHeader ? small_ : large_;
+  SizeClass& size_class = class_of(packet->header_room);
   packet->next = size_class.free;
   size_class.free = packet;
   ++size_class.returned;
@@ -81,6 +82,8 @@ void PacketPool::move(SizeClass& from, SizeClass& to) {
 void PacketPool::balance(PacketPool& a, PacketPool& b) {
   move(a.small_, b.small_);
   move(b.small_, a.small_);
+  move(a.medium_, b.medium_);
+  move(b.medium_, a.medium_);
   move(a.large_, b.large_);
   move(b.large_, a.large_);
 }

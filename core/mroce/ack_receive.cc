@@ -128,10 +128,8 @@ void Engine::Impl::on_ack(Time now, Connection& c, const wire::Ack& ack) {
   if (!c.alive()) return;
   if (ack.has_port_status) on_port_status(now, c, ack.port_status);
   for (uint32_t i = 0; i < ack.nblocks; ++i) detect_gaps(now, c, c.paths[ack.blocks[i].path]);
-  for (Path& p : c.paths) {
-    if (p.inflight != 0) detect_overdue(now, c, p);
-    trim_sent(c, p);
-  }
+  look_for_overdue(now, c);
+  for (Path& p : c.paths) trim_sent(c, p);
   advance_tx(c);
   if (progress) c.pto_count = 0;
   if (c.inflight_bytes == 0) {
@@ -257,8 +255,19 @@ Time Engine::Impl::rack_deadline(const Connection& c, const Path& p) const {
   return sent + rtt.srtt * 5 / 4 + 2 * rtt.var + config.reo_min;
 }
 
+// All paths, and when the next of them is due.
+void Engine::Impl::look_for_overdue(Time now, Connection& c) {
+  Time due = kNever;
+  c.paths_touched = false;
+  for (Path& p : c.paths) {
+    if (p.inflight != 0) due = std::min(due, detect_overdue(now, c, p) ? rack_deadline(c, p) : c.checked_due);
+    due = std::min(due, p.probe_at);
+  }
+  if (!c.paths_touched) c.paths_due = due;
+}
+
 bool Engine::Impl::detect_overdue(Time now, Connection& c, Path& p) {
-  const Time due = rack_deadline(c, p);
+  const Time due = c.checked_due = rack_deadline(c, p);
   if (due > now) return false;
   const RttEstimator& rtt = p.rtt.valid ? p.rtt : c.rtt;
   const Nanos late = rtt.srtt * 5 / 4 + 2 * rtt.var + config.reo_min;

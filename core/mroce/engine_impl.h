@@ -266,6 +266,7 @@ struct Engine::Impl {
   void lose(Time now, Connection& c, Path& p, uint64_t pseq);
   void detect_gaps(Time now, Connection& c, Path& p);
   bool detect_overdue(Time now, Connection& c, Path& p);
+  void look_for_overdue(Time now, Connection& c);
   Time rack_deadline(const Connection& c, const Path& p) const;
   void trim_sent(Connection& c, Path& p);
   Nanos pto(const Connection& c) const;
