@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/assert.h"
+#include "core/wire/packet.h"
 
 namespace mroce::sim {
 namespace {
@@ -59,6 +60,7 @@ class IdealNetwork {
       for (const Slice& slice : burst.slices) {
         if (slice.data != nullptr) out.bytes.insert(out.bytes.end(), slice.data, slice.data + slice.length);
       }
+      out.bytes.resize(out.bytes.size() - std::min(out.bytes.size(), wire::kTrailerBytes));  // not looked at
       while (!out.bytes.empty() && out.bytes.back() == std::byte{0}) out.bytes.pop_back();
       out.bytes.shrink_to_fit();
       flying_.push_back(std::move(out));

@@ -58,6 +58,7 @@ EngineConfig config_for(const HostContext& context, const MroceOptions& options)
   config.delay_gate = Nanos{0};
   config.ecn = options.ecn;
   config.rate_hints = options.hints;
+  config.degraded_paths = true;
   config.link_overhead = context.wire.of(context.payload_mtu, kHeader) - (context.payload_mtu + kHeader);
   config.tail_hold = options.tail_hold;
   config.virtual_payload = true;

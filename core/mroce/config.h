@@ -58,6 +58,7 @@ struct EngineConfig {
   Nanos close_linger = seconds(1);
   Nanos drain_limit = millis(300);  // before CLOSE, for what is still unacknowledged
   uint32_t link_overhead = 66;      // bytes of a datagram on the link beside UDP payload, for rate hints
+  bool degraded_paths = false;      // avoid paths that lose much more than the others; see path_health.cc
   bool rate_hints = false;          // give and obey them; only on ports whose rate is known
   bool ecn = true;                  // set ECT(0)
   bool virtual_payload = false;     // see engine.h, "Virtual payload"

@@ -110,7 +110,7 @@ void Engine::Impl::note_alive(Time now, Connection& c, Path& p) {
 // At the end of a round: a path that loses much more than the others is used last (DEGRADED), and if it does
 // not get better, takes another way through the fabric.
 void Engine::Impl::judge_loss(Time now, Connection& c, Path& p) {
-  if (p.cc.round_sent == 0) return;
+  if (!config.degraded_paths || p.cc.round_sent == 0) return;
   const double lost = std::min(1.0, static_cast<double>(p.cc.round_lost) / p.cc.round_sent);
   p.loss += std::min(1.0, p.cc.round_sent / kLossPackets) * (lost - p.loss);
   p.judged_packets = std::min<uint32_t>(kJudgedPackets, p.judged_packets + p.cc.round_sent);
