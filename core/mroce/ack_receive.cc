@@ -260,15 +260,15 @@ void Engine::Impl::look_for_overdue(Time now, Connection& c) {
   Time due = kNever;
   c.paths_touched = false;
   for (Path& p : c.paths) {
-    if (p.inflight != 0) due = std::min(due, detect_overdue(now, c, p) ? rack_deadline(c, p) : c.checked_due);
-    due = std::min(due, p.probe_at);
+    Time rack = rack_deadline(c, p);
+    if (rack <= now && detect_overdue(now, c, p)) rack = rack_deadline(c, p);
+    due = std::min({due, rack, p.probe_at});
   }
   if (!c.paths_touched) c.paths_due = due;
 }
 
 bool Engine::Impl::detect_overdue(Time now, Connection& c, Path& p) {
-  const Time due = c.checked_due = rack_deadline(c, p);
-  if (due > now) return false;
+  if (rack_deadline(c, p) > now) return false;
   const RttEstimator& rtt = p.rtt.valid ? p.rtt : c.rtt;
   const Nanos late = rtt.srtt * 5 / 4 + 2 * rtt.var + config.reo_min;
   const Nanos later = std::max(rtt.srtt / 4, config.reo_min);

@@ -162,7 +162,6 @@ struct Connection {
   // else happens to a path says `paths_touched`, and it is worked out anew when it is next asked for.
   Time paths_due = kNever;
   bool paths_touched = true;
-  Time checked_due = kNever;  // of the path that detect_overdue() looked at last
 
   bool in_tx_queue = false;
   Time queued = kNever;  // see TimerQueue

@@ -38,24 +38,6 @@ DataOp Engine::Impl::op_for(Opcode opcode) {
   return DataOp::kVoid;
 }
 
-namespace {
-WcOpcode completion_opcode(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kWrite:
-    case Opcode::kWriteImm:
-      return WcOpcode::kWrite;
-    case Opcode::kRead:
-      return WcOpcode::kRead;
-    case Opcode::kCompareSwap:
-      return WcOpcode::kCompareSwap;
-    case Opcode::kFetchAdd:
-      return WcOpcode::kFetchAdd;
-    default:
-      return WcOpcode::kSend;
-  }
-}
-}  // namespace
-
 // What a requester is told when its peer refuses a message, by NAK, in a response or with STOP.
 WcStatus Engine::Impl::status_of(NakCode code) {
   switch (code) {

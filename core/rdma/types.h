@@ -138,6 +138,23 @@ struct QpCap {
   uint32_t max_inline_data = 0;
 };
 
+// What the completion of a work request of this kind says that it was.
+constexpr WcOpcode completion_opcode(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kWrite:
+    case Opcode::kWriteImm:
+      return WcOpcode::kWrite;
+    case Opcode::kRead:
+      return WcOpcode::kRead;
+    case Opcode::kCompareSwap:
+      return WcOpcode::kCompareSwap;
+    case Opcode::kFetchAdd:
+      return WcOpcode::kFetchAdd;
+    default:
+      return WcOpcode::kSend;
+  }
+}
+
 // The attributes that the transport acts upon. What verbs merely stores (pkey index, port, path MTU enum,
 // service level, hop limit …) the verbs library keeps.
 struct QpAttr {

@@ -7,26 +7,6 @@
 #include "core/rocev2/engine_impl.h"
 
 namespace mroce::rocev2 {
-namespace {
-
-WcOpcode completion_opcode(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kWrite:
-    case Opcode::kWriteImm:
-      return WcOpcode::kWrite;
-    case Opcode::kRead:
-      return WcOpcode::kRead;
-    case Opcode::kCompareSwap:
-      return WcOpcode::kCompareSwap;
-    case Opcode::kFetchAdd:
-      return WcOpcode::kFetchAdd;
-    default:
-      return WcOpcode::kSend;
-  }
-}
-
-}  // namespace
-
 void Engine::Impl::on_response(Time now, Qp& qp, const Arrival& arrival) {
   Requester& tx = qp.tx;
   const uint64_t psn = expand_psn(arrival.headers.bth.psn, tx.una);
