@@ -128,7 +128,7 @@ struct Engine::Impl {
   void on_close_ack(Time now, Connection& c);
   void on_reset(Time now, Connection& c, wire::In datagram);
   // The peer is gone: outstanding work fails with `status`, both halves of all its streams end.
-  void lose_connection(Time now, Connection& c, WcStatus status, bool failed);
+  void lose_connection(Time now, Connection& c, bool failed);
   void drain_step(Time now, Connection& c);
 
   // ---- streams.cc
@@ -326,6 +326,7 @@ struct Engine::Impl {
   void probe_limits(Time now, Connection& c);
   void shed_memory(Connection& c);
   Nanos stream_budget(const QueuePair& qp) const;
+  void outlive_peer(Time now, QueuePair& qp);
   void note_outstanding(Time now, Connection& c);
 
   // ---- stats.cc

@@ -20,7 +20,7 @@ void Engine::Impl::shutdown(Time now) {
     Connection* c = each.get();
     if (c == nullptr) continue;
     if (c->state == State::kInitSent || c->state == State::kTimeWait) {
-      lose_connection(now, *c, WcStatus::kRetryExcErr, false);
+      lose_connection(now, *c, false);
     } else if (c->state == State::kOpen) {
       c->state = State::kDraining;
       c->drain_by = now + config.drain_limit;
@@ -66,7 +66,7 @@ void Engine::Impl::on_close(Time now, Connection& c, wire::In datagram) {
   bool progress = false;
   on_cack(now, c, cack, progress);
   const bool mutual = c.state == State::kClosing;
-  lose_connection(now, c, WcStatus::kRetryExcErr, false);
+  lose_connection(now, c, false);
   // lose_connection() closed it; it stays to answer repetitions.
   c.state = State::kTimeWait;
   // Who wanted to go anyway stays only until the answer is out.
@@ -79,7 +79,7 @@ void Engine::Impl::on_close(Time now, Connection& c, wire::In datagram) {
 
 void Engine::Impl::on_close_ack(Time now, Connection& c) {
   if (c.state != State::kClosing) return;
-  lose_connection(now, c, WcStatus::kRetryExcErr, false);
+  lose_connection(now, c, false);
 }
 
 void Engine::Impl::on_reset(Time now, Connection& c, wire::In datagram) {
@@ -92,12 +92,12 @@ void Engine::Impl::on_reset(Time now, Connection& c, wire::In datagram) {
     ++counters.drop_reset;
     return;
   }
-  lose_connection(now, c, WcStatus::kRetryExcErr, true);
+  lose_connection(now, c, true);
 }
 
 // `failed`: all queue pairs of the connection go to ERR. Otherwise (an orderly end) only those that still
 // have work outstanding; the others stay as they are and may be connected anew.
-void Engine::Impl::lose_connection(Time now, Connection& c, WcStatus status, bool failed) {
+void Engine::Impl::lose_connection(Time now, Connection& c, bool failed) {
   if (c.state == State::kClosed) return;
   const bool was_closing = c.state == State::kClosing || c.state == State::kTimeWait;
   c.state = State::kClosed;
@@ -118,7 +118,12 @@ void Engine::Impl::lose_connection(Time now, Connection& c, WcStatus status, boo
       qp.tx.stop_rewind();
     }
     if (qp.rx.conn == &c) drop_rx_state(qp);
-    if (hit && qp.state != QpState::kReset && qp.state != QpState::kInit) enter_error(now, qp, status);
+    if (!hit || qp.state == QpState::kReset || qp.state == QpState::kInit) continue;
+    if (failed) {
+      enter_error(now, qp, WcStatus::kRetryExcErr);
+    } else {
+      outlive_peer(now, qp);
+    }
   }
   for (uint64_t i = c.control.begin(); i != c.control.end(); ++i) {
     const ControlMessage& message = c.control[i];

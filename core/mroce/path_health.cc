@@ -168,7 +168,9 @@ bool Engine::Impl::build_probe(Time now, Connection& c, Path& p, TxBurst& out) {
     const Nanos most = p.state == PathState::kNew ? kNewProbeMax : config.probe_max;
     p.probe_interval = std::min(most, p.probe_interval * 2);
   } else {
-    const Nanos first = p.state == PathState::kNew ? std::max(kChallengeFirst, 4 * c.rtt.srtt) : kProbeFirst;
+    // The only sample so far may be the handshake's, which contains whatever kept the peer from answering it.
+    const Nanos first =
+        p.state == PathState::kNew ? std::clamp(4 * c.rtt.srtt, kChallengeFirst, kProbeFirst) : kProbeFirst;
     p.probe_interval = std::max(first, p.probe_interval);
   }
   p.probe_flying = true;

@@ -83,6 +83,7 @@ struct TxHalf {
   uint32_t open_tries = 0;
   Time open_retry_at = kNever;
   Time working_since = kNever;  // since when something is outstanding
+  Time gone_at = kNever;  // the peer has ended with work of ours outstanding: when that becomes an error
   uint32_t rnr_tries = 0;
   Time rnr_hold_until = kNever;
   uint64_t rewind_from =

@@ -57,7 +57,7 @@ WcStatus Engine::Impl::status_of(NakCode code) {
 void Engine::Impl::make_ready(Time now, QueuePair& qp) {
   TxHalf& tx = qp.tx;
   if (!tx.sq.empty() && tx.state == TxHalf::State::kClosed && qp.state == QpState::kRts &&
-      tx.open_retry_at == kNever) {
+      tx.open_retry_at == kNever && tx.gone_at == kNever) {
     open_stream(now, qp);
   }
   if (tx.state == TxHalf::State::kOpen && !tx.ready && (tx.next != tx.sq.end() || !tx.forgets.empty())) {

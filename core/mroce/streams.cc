@@ -249,7 +249,11 @@ void Engine::Impl::on_stream_stop(Time now, QueuePair& qp, uint32_t msn, const S
   if (!tx.sq.empty() && tx.sq.front().started) {
     const bool refused = body.reason == StopReason::kFailed && tx.sq.begin() == unfinished;
     tx.sq.front().failed = true;  // the peer may have had all of it in custody: that does not make it done
-    enter_error(now, qp, refused ? status_of(body.code) : WcStatus::kRetryExcErr);
+    if (refused) {
+      enter_error(now, qp, status_of(body.code));
+    } else {
+      outlive_peer(now, qp);
+    }
     return;
   }
   tx.fail_msn.reset();
@@ -288,6 +292,7 @@ void Engine::Impl::close_tx(Time now, QueuePair& qp) {
   TxHalf& tx = qp.tx;
   tx.open_retry_at = kNever;
   tx.working_since = kNever;
+  tx.gone_at = kNever;
   tx.blocked_since = kNever;
   tx.rnr_hold_until = kNever;
   tx.stop_rewind();

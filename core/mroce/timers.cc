@@ -14,13 +14,26 @@ namespace {
 constexpr Nanos kMinTry = millis(125);  // floor of one try of a QP's timeout at software speed
 constexpr Nanos kLimitsProbeMax = millis(100);
 constexpr Nanos kAskAgain = millis(500);  // a keepalive without an answer is repeated
-}  // namespace
 
 // IBTA 9.7.6.1.3: a try may take up to four times the nominal timeout; retry_cnt tries follow the first.
+Nanos one_try(Nanos timeout) {
+  return std::max(kMinTry, 4 * timeout);
+}
+}  // namespace
+
 Nanos Engine::Impl::stream_budget(const QueuePair& qp) const {
   const auto timeout = ack_timeout(qp.attr.timeout);
   if (!timeout) return Nanos::max();
-  return (qp.attr.retry_cnt + 1) * std::max(kMinTry, 4 * *timeout);
+  return (qp.attr.retry_cnt + 1) * one_try(*timeout);
+}
+
+// The peer has ended, orderly, while work of ours was outstanding. An adapter hears nothing of that: it
+// repeats until its tries are used up, and a program whose last requests do not matter to it is gone by then.
+// So the error waits for the time of one try.
+void Engine::Impl::outlive_peer(Time now, QueuePair& qp) {
+  qp.tx.working_since = kNever;
+  qp.tx.gone_at = now + one_try(ack_timeout(qp.attr.timeout).value_or(kMinTry));
+  reschedule(qp);
 }
 
 // From now on we wait for a sign of life.
@@ -76,7 +89,7 @@ Time Engine::Impl::paths_due(Connection& c) const {
 Time Engine::Impl::deadline(const QueuePair& qp) const {
   const TxHalf& tx = qp.tx;
   if (tx.sq.empty()) return kNever;
-  Time at = tx.open_retry_at;
+  Time at = std::min(tx.open_retry_at, tx.gone_at);
   if (tx.rnr_hold_until != kNever) at = std::min(at, tx.rnr_hold_until);
   if (tx.blocked_since != kNever && qp.attr.rnr_retry != 7) {
     at = std::min(at, tx.blocked_since + qp.attr.rnr_retry * tx.peer_rnr_timer);
@@ -126,12 +139,12 @@ void Engine::Impl::fire(Time now, Connection& c) {
   switch (c.state) {
     case State::kInitSent:
       if (now - c.started >= config.silence_limit) {
-        lose_connection(now, c, WcStatus::kRetryExcErr, true);
+        lose_connection(now, c, true);
       }
       return;
     case State::kClosing:
     case State::kTimeWait:
-      if (now >= c.close_by) lose_connection(now, c, WcStatus::kRetryExcErr, false);
+      if (now >= c.close_by) lose_connection(now, c, false);
       return;
     case State::kClosed:
       return;
@@ -144,7 +157,7 @@ void Engine::Impl::fire(Time now, Connection& c) {
   const bool stuck = !c.tx.empty() && now >= c.progressed + config.silence_limit;
   if (stuck || (c.oldest_unanswered != kNever &&
                 now >= std::max(c.oldest_unanswered, c.last_heard) + config.silence_limit)) {
-    lose_connection(now, c, WcStatus::kRetryExcErr, true);
+    lose_connection(now, c, true);
     return;
   }
   if (c.state == State::kDraining) {
@@ -202,6 +215,10 @@ void Engine::Impl::shed_memory(Connection& c) {
 
 void Engine::Impl::fire(Time now, QueuePair& qp) {
   TxHalf& tx = qp.tx;
+  if (now >= tx.gone_at) {
+    enter_error(now, qp, WcStatus::kRetryExcErr);
+    return;
+  }
   if (now >= tx.open_retry_at) {
     tx.open_retry_at = kNever;
     make_ready(now, qp);
