@@ -272,12 +272,20 @@ TEST_F(PathHealth, a_new_path_that_never_answers_is_asked_every_two_seconds_in_t
   EXPECT_EQ(p.probe_at - p.probe_sent, seconds(2));
 }
 
-TEST_F(PathHealth, a_new_path_is_not_asked_again_before_four_round_trips) {
-  c.rtt.sample(millis(5));
+TEST_F(PathHealth, a_new_path_is_asked_again_after_four_round_trips) {
+  c.rtt.sample(millis(1));
   p.state = PathState::kNew;
   p.probe_at = rig.now;
   challenge(p, false);
-  EXPECT_EQ(p.probe_at - p.probe_sent, millis(20));
+  EXPECT_EQ(p.probe_at - p.probe_sent, millis(4));
+}
+
+TEST_F(PathHealth, a_new_path_is_asked_again_after_ten_ms_even_if_the_handshake_took_long) {
+  c.rtt.sample(millis(100));
+  p.state = PathState::kNew;
+  p.probe_at = rig.now;
+  challenge(p, false);
+  EXPECT_EQ(p.probe_at - p.probe_sent, millis(10));
 }
 
 TEST_F(PathHealth, a_new_path_that_fails_stays_new) {
