@@ -22,7 +22,7 @@ constexpr Rocev2Preset kPresets[] = {
     {"conweave", "as ConWeave's ns-3 model: NACK interval 4 us, a NACK cuts the rate"},
     {"cx", "ConnectX style: firmware's DCQCN with its default parameters, adaptive retransmission"},
     {"irn", "IRN: selective repeat, window of one bandwidth-delay product, no need for PFC"},
-    {"conweave-irn", "as ConWeave's ns-3 model of IRN: irn, and a NACK cuts the rate"},
+    {"conweave-irn", "as ConWeave's ns-3 model of IRN: a NACK cuts the rate and repeats all that is out"},
     {"ib", "no ECN and no DCQCN, for fabrics with credits"},
 };
 
@@ -55,7 +55,17 @@ Rocev2Options tuned() {
 Rocev2Options make_lossy() {
   Rocev2Options o = tuned();
   o.loss.adaptive_base = micros(64);
+  o.loss.adaptive_doublings = 8;  // up to 16 ms: no step to the ordinary timeout, which is 67 ms
   return o;
+}
+
+// What ConWeave's run script asks of DCQCN, beside HPCC's.
+DcqcnConfig conweave_dcqcn() {
+  DcqcnConfig d = hpcc_dcqcn();
+  d.min_rate_bps = 100e6;
+  d.ai_bps = 10e6;
+  d.hai_bps = 25e6;
+  return d;
 }
 
 Rocev2Options make_hpcc() {
@@ -72,7 +82,7 @@ Rocev2Options make_hpcc() {
 
 Rocev2Options make_conweave() {
   Rocev2Options o;
-  o.dcqcn = hpcc_dcqcn();
+  o.dcqcn = conweave_dcqcn();
   o.loss.nak_interval = micros(4);
   o.loss.nak_cuts_rate = true;
   o.loss.timeout = millis(4);
@@ -102,7 +112,9 @@ Rocev2Options make_irn() {
 
 Rocev2Options make_conweave_irn() {
   Rocev2Options o = make_irn();
+  o.dcqcn = conweave_dcqcn();
   o.loss.nak_cuts_rate = true;
+  o.loss.nak_resends_all = true;
   return o;
 }
 
@@ -185,6 +197,8 @@ const Setting kSettings[] = {
     MROCE_COUNT("selective_repeat", loss.recovery, 0, 1, "1: IRN instead of go-back-N"),
     MROCE_TIME("nack_interval_us", loss.nak_interval, 0, "a gap is reported again after it; 0: once"),
     MROCE_COUNT("nack_cuts_rate", loss.nak_cuts_rate, 0, 1, "1: a NACK counts as a CNP"),
+    MROCE_COUNT("nack_resends_all", loss.nak_resends_all, 0, 1,
+                "IRN: 1: a NACK outside of recovery repeats all that is not known to have arrived"),
     MROCE_TIME("rto_us", loss.timeout, 0, "retransmission timeout (IRN: RTO_high); 0: from `timeout`"),
     MROCE_TIME("rto_low_us", loss.rto_low, 0, "IRN's timeout while few packets are out; 0: none"),
     MROCE_COUNT("rto_low_packets", loss.rto_low_packets, 0, 1e6, "what few means"),

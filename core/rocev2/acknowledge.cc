@@ -158,9 +158,11 @@ void Engine::Impl::rewind(Qp& qp) {
   Requester& tx = qp.tx;
   tx.timeout_at = kNever;  // runs again from the next transmission on
   if (config.loss.recovery == Recovery::kSelectiveRepeat) {
+    // As after a timeout of TCP (RFC 6675, section 5.1): whatever is not known to have arrived is lost.
     begin_recovery(qp);
     tx.resend_una = true;
     tx.resend_next = tx.una;
+    tx.lost_end = tx.sent_end;
     return;
   }
   tx.nxt = tx.una;

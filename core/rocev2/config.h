@@ -19,6 +19,9 @@ struct LossConfig {
   // this much time has gone by. With selective repeat every packet out of order is answered.
   Nanos nak_interval{0};
   bool nak_cuts_rate = false;  // a NAK counts as a CNP at the sender
+  // Selective repeat: the NAK that begins a recovery makes everything lost that is not known to have arrived,
+  // as ConWeave's model has it; otherwise only what has a gap before it.
+  bool nak_resends_all = false;
   // Retransmission timeout. 0: 4.096 us * 2^timeout of the queue pair. With IRN: RTO_high.
   Nanos timeout{0};
   Nanos rto_low{0};              // IRN: while at most rto_low_packets are outstanding

@@ -209,6 +209,36 @@ TEST(RoceEngine, a_lost_tail_waits_for_the_timeout) {
   EXPECT_LT(pair.net.now(), time_from_ns(220'000));
 }
 
+// 30 packets are the tail: the first timeout brings all of them back, not one for each.
+TEST(RoceEngine, a_lost_tail_costs_selective_repeat_one_timeout) {
+  EngineConfig config = plain();
+  config.loss.recovery = Recovery::kSelectiveRepeat;
+  config.ack_interval = 1;
+  Pair pair(config);
+  int data = 0;
+  pair.net.filter = [&](const NetPacket& p) { return p.from == 0 && ++data > 10 && data <= 40; };
+  ASSERT_TRUE(pair.post(Opcode::kWrite, 0, 40 * 1024));
+  EXPECT_EQ(pair.completion(0).status, WcStatus::kSuccess);
+  EXPECT_EQ(pair.counters(0).timeouts, 1u);
+  EXPECT_EQ(pair.counters(0).retransmitted, 30u);
+}
+
+TEST(RoceEngine, a_nack_may_resend_all_that_is_out) {
+  for (const bool all : {false, true}) {
+    EngineConfig config = plain();
+    config.loss.recovery = Recovery::kSelectiveRepeat;
+    config.loss.nak_resends_all = all;
+    config.ack_interval = 1;
+    Pair pair(config);
+    int data = 0;
+    pair.net.filter = [&](const NetPacket& p) { return p.from == 0 && data++ == 10; };
+    ASSERT_TRUE(pair.post(Opcode::kWrite, 0, 40 * 1024));
+    EXPECT_EQ(pair.completion(0).status, WcStatus::kSuccess);
+    EXPECT_EQ(pair.counters(0).timeouts, 0u);
+    EXPECT_EQ(pair.counters(0).retransmitted > 1, all);
+  }
+}
+
 TEST(RoceEngine, retries_end_with_an_error_and_the_rest_is_flushed) {
   QpParams params;
   params.retry_cnt = 2;

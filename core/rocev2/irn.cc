@@ -1,11 +1,13 @@
 // Selective repeat as IRN has it (Mittal et al., SIGCOMM 2018, section 3.1).
 //
 // The responder answers every packet out of order with a NACK that carries the expected PSN and what came
-// beyond it. The first NACK (or a timeout) puts the requester into recovery: it sends again the packet that
-// the NACK expects and then whatever is not known to have arrived although a later packet has, each once;
-// when there is nothing of that kind, new packets, as far as the window of one bandwidth-delay product
-// allows. Recovery ends when everything that was sent before it is acknowledged. A packet that is lost again
-// waits for the timeout.
+// beyond it. The first NACK puts the requester into recovery: it sends again the packet that the NACK expects
+// and then whatever is not known to have arrived although a later packet has, each once; when there is
+// nothing of that kind, new packets, as far as the window of one bandwidth-delay product allows. Recovery
+// ends when everything that was sent before it is acknowledged. A packet that is lost again waits for the
+// timeout, after which everything that is not known to have arrived goes out again. (The paper leaves open
+// what follows the first packet after a timeout. One packet for each timeout would make a lost tail cost a
+// timeout for each of its packets.)
 //
 // Two differences, neither visible on the wire: the NACK repeats up to 128 earlier arrivals, so that a lost
 // NACK does no harm (the paper names only the packet that caused it), and the responder holds early packets
@@ -48,7 +50,12 @@ void Engine::Impl::on_irn_nack(Time now, Qp& qp, uint64_t psn, const Sack& sack)
   if (tx.reads_out != 0) mark_reads(tx, trigger);
   tx.sacked_end = std::max(tx.sacked_end, trigger + 1);
   if (config.loss.nak_cuts_rate) qp.dcqcn.on_cnp(now);
-  if (!tx.in_recovery) begin_recovery(qp);
+  if (tx.in_recovery) return;
+  begin_recovery(qp);
+  if (config.loss.nak_resends_all) {
+    tx.resend_next = tx.una;
+    tx.lost_end = tx.sent_end;
+  }
 }
 
 void Engine::Impl::begin_recovery(Qp& qp) {
@@ -64,7 +71,7 @@ bool Engine::Impl::next_resend(Qp& qp, uint64_t& psn) const {
     psn = tx.una;
     return true;
   }
-  const uint64_t end = std::min(tx.sacked_end, tx.sent_end);
+  const uint64_t end = std::min(std::max(tx.sacked_end, tx.lost_end), tx.sent_end);
   while (tx.resend_next < end && tx.sacked.test(tx.resend_next)) ++tx.resend_next;
   psn = tx.resend_next;
   return tx.resend_next < end;

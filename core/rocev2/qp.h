@@ -84,6 +84,7 @@ struct Requester {
   uint64_t recovery_end = 0;  // recovery is over when una gets here
   uint64_t resend_next = 0;
   uint64_t sacked_end = 0;  // one after the highest PSN known to have arrived
+  uint64_t lost_end = 0;    // before it everything not known to have arrived is lost
 };
 
 // What the responder still has to say in PSN order: READ responses and atomic acknowledgements.
