@@ -115,7 +115,7 @@ constexpr FabricKey kKeys[] = {
     {"pull_ahead", "N", "full packets that a NIC takes from the transport in advance; 4",
      set_count<&F::pull_ahead, 1, 1024>},
     {"receive_bps", "RATE", "what a host takes in over all ports; 0: line rate", set_receive},
-    {"receive_buffer", "SIZE", "before that; beyond it packets are lost; 0: none",
+    {"receive_buffer", "SIZE", "before that; beyond it packets are lost; 0: without end; 1M",
      set_size<&F::receive_buffer>},
 };
 
@@ -240,7 +240,9 @@ Outcome<void> set_fabric(sim::RunOptions& options, const SimTransport& transport
   fabric.reroute_after = settings.reroute_after;
   fabric.nic.pull_ahead = settings.pull_ahead;
   fabric.nic.receive_bps = settings.receive_bps;
-  fabric.nic.receive_buffer = settings.receive_buffer;
+  constexpr uint64_t kReceiveBuffer = 1 << 20;
+  fabric.nic.receive_buffer =
+      settings.receive_buffer.value_or(settings.receive_bps != 0 ? kReceiveBuffer : 0);
   return check_room(fabric, topology, full);
 }
 
@@ -251,6 +253,11 @@ std::string fabric_text(const sim::FabricConfig& fabric) {
   if (fabric.queue_bytes != 0) parts.push_back(fmt::format("queues {} B", grouped(fabric.queue_bytes)));
   if (fabric.credit.buffer_bytes != 0)
     parts.push_back(fmt::format("credits {} B", grouped(fabric.credit.buffer_bytes)));
+  if (fabric.nic.receive_bps != 0) {
+    parts.push_back(fmt::format("hosts take in {} Gbit/s after a buffer of {} B",
+                                static_cast<double>(fabric.nic.receive_bps) / 1e9,
+                                grouped(fabric.nic.receive_buffer)));
+  }
   std::vector<uint32_t> classes;
   for (uint32_t c = 0; c < sim::kClasses; ++c) {
     if ((fabric.pfc.classes >> c & 1) != 0) classes.push_back(c);

@@ -20,14 +20,14 @@ namespace mroce::cli {
 
 struct FabricSettings {
   std::optional<uint64_t> queue_bytes, ecn_kmin, ecn_kmax, shared_buffer, pfc_xoff, pfc_headroom,
-      credit_buffer;
+      credit_buffer, receive_buffer;
   std::optional<double> ecn_pmax;
   std::optional<bool> pfc, adaptive_routing;
   std::optional<uint8_t> pfc_classes;  // bit: class
   double alpha = 1;
   double pfc_alpha = 0.125;
   sim::SimTime reroute_after = sim::kEndOfTime;
-  uint64_t receive_bps = 0, receive_buffer = 0;
+  uint64_t receive_bps = 0;
   uint32_t pull_ahead = 4;
   uint32_t mtu = 4096;
   uint32_t header_bytes = 0;

@@ -37,8 +37,8 @@ struct CreditConfig {
 struct NicConfig {
   uint32_t pull_ahead = 4;      // full packets that a port takes from the transport in advance
   uint64_t receive_bps = 0;     // what the host takes in over all ports; 0: line rate
-  uint64_t receive_buffer = 0;  // bytes before it; beyond it packets are lost
-  uint64_t receive_xoff = 0;    // pause lossless classes above this; 0: half of the buffer
+  uint64_t receive_buffer = 0;  // bytes before it; beyond it packets are lost; 0: without end
+  uint64_t receive_xoff = 0;  // pause lossless classes above this; 0: half of the buffer (never, without end)
 };
 
 struct FabricConfig {

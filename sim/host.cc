@@ -19,6 +19,7 @@ void Partition::hold(uint32_t host, uint32_t port, Packet* packet) {
   if (nic.receive_buffer != 0 && state.received_bytes + packet->bytes > nic.receive_buffer) {
     ++state.receiver_drops;
     ++counters_.receiver_drops;
+    state.transport->on_receive_drop(now_);
     if (fabric_.config.credit.buffer_bytes != 0) {
       return_credit(fabric_.topology.links[first + port].reverse, packet->priority, packet->bytes);
     }
@@ -41,7 +42,8 @@ void Partition::hold(uint32_t host, uint32_t port, Packet* packet) {
 
 uint64_t Partition::receive_xoff() const {
   const NicConfig& nic = fabric_.config.nic;
-  return nic.receive_xoff != 0 ? nic.receive_xoff : nic.receive_buffer / 2;
+  if (nic.receive_xoff != 0) return nic.receive_xoff;
+  return nic.receive_buffer != 0 ? nic.receive_buffer / 2 : UINT64_MAX;
 }
 
 void Partition::on_receive(uint32_t host) {

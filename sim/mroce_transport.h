@@ -49,6 +49,7 @@ class MroceTransport final : public Transport, private Memory {
   void start(SimTime now, uint32_t index, const Flow& flow) override;
   void receive(SimTime now, uint32_t port, Packet& packet) override;
   void on_timer(SimTime now) override;
+  void on_receive_drop(SimTime now) override { engine_.on_receive_overflow(engine_now(now), 1); }
   SimTime deadline() const override;
   Packet* pull(SimTime now, uint32_t port) override;
   TransportCounters counters() const override;

@@ -84,6 +84,8 @@ class Transport {
   virtual void on_pause(SimTime now, uint32_t port, uint32_t classes) {
     (void)now, (void)port, (void)classes;
   }
+  // The host's receive buffer was full, and a packet for it is lost. The NIC says so; not what was in it.
+  virtual void on_receive_drop(SimTime now) { (void)now; }
   // The next packet for this port, chosen now; null: nothing (yet). The NIC fills in nothing but `plane`.
   virtual Packet* pull(SimTime now, uint32_t port) = 0;
   virtual TransportCounters counters() const = 0;
