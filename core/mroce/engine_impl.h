@@ -304,6 +304,9 @@ struct Engine::Impl {
   void drain_path(Time now, Connection& c, Path& p);
   void share_retransmissions(Connection& c, Path& p);
   void note_alive(Time now, Connection& c, Path& p);
+  void take_another_way(Path& p);
+  void leave_degraded(Time now, Connection& c, Path& p);
+  std::optional<double> usual_loss(const Connection& c) const;
   void judge_loss(Time now, Connection& c, Path& p);
   void on_silent_expiry(Time now, Connection& c, Path& p, uint32_t overdue);
   bool build_probe(Time now, Connection& c, Path& p, TxBurst& out);

@@ -88,6 +88,7 @@ struct Path {
   double loss = 0;              // share of packets, over about the last kLossPackets
   uint32_t judged_packets = 0;  // that `loss` is based on
   uint32_t bad_rounds = 0;      // since it is DEGRADED
+  Time degraded_until = kNever;
 
   uint32_t silent_expiries = 0;    // RACK expiries since this path last had an acknowledgement
   uint32_t overdue_since_ack = 0;  // packets that RACK gave up since then

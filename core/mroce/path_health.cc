@@ -6,6 +6,7 @@
 // not compare across the change), and is probed with full-size packets until three answers in a row came. A
 // new path is used after one.
 #include <algorithm>
+#include <cmath>
 
 #include "core/mroce/engine_impl.h"
 
@@ -20,10 +21,12 @@ constexpr Nanos kChallengeFirst =
     millis(2);                              // a new path is wanted soon, and its first challenge may be lost
 constexpr Nanos kNewProbeMax = seconds(2);  // a path that never worked is asked more and more rarely
 constexpr uint8_t kChallenge = 1;
-constexpr double kLossPackets = 1024;  // memory of the loss estimate
+constexpr uint32_t kLossPackets = 1024;  // memory of the loss estimate
 constexpr uint32_t kJudgedPackets = 64;
 constexpr double kDegradedLoss = 0.02;  // and four times the median of all paths
 constexpr double kDegradedFactor = 4;
+constexpr double kDegradedSigmas = 4;
+constexpr Nanos kDegradedMost = millis(20);  // used last it may see no traffic, so no rounds
 constexpr double kHealedLoss = 0.01;
 constexpr uint32_t kBadRounds = 8;
 }  // namespace
@@ -31,6 +34,7 @@ constexpr uint32_t kBadRounds = 8;
 void Engine::Impl::set_path_state(Time, Connection& c, Path& p, PathState state) {
   if (p.state == state) return;
   p.state = state;
+  p.degraded_until = kNever;
   c.paths_touched = true;
   want_tx(c);
 }
@@ -61,9 +65,7 @@ void Engine::Impl::fail_path(Time now, Connection& c, Path& p) {
     ++p.counters.failures;
   }
   drain_path(now, c, p);
-  p.entropy = new_entropy();
-  ++p.epoch;
-  ++p.counters.entropy_changes;
+  take_another_way(p);
   p.probe_flying = false;
   p.probes_answered = 0;
   p.probe_interval = kProbeFirst;
@@ -107,36 +109,57 @@ void Engine::Impl::note_alive(Time now, Connection& c, Path& p) {
   if (p.state == PathState::kSuspect) set_path_state(now, c, p, PathState::kActive);
 }
 
+// Another way through the fabric, of which nothing is known yet.
+void Engine::Impl::take_another_way(Path& p) {
+  p.entropy = new_entropy();
+  ++p.epoch;
+  ++p.counters.entropy_changes;
+  p.loss = 0;
+  p.judged_packets = 0;
+}
+
+void Engine::Impl::leave_degraded(Time now, Connection& c, Path& p) {
+  take_another_way(p);
+  set_path_state(now, c, p, PathState::kActive);
+}
+
+// The median loss of the usable paths of which enough is known; none: fewer than two.
+std::optional<double> Engine::Impl::usual_loss(const Connection& c) const {
+  std::vector<double> losses;
+  for (const Path& each : c.paths) {
+    if (each.usable() && each.judged_packets >= kJudgedPackets) losses.push_back(each.loss);
+  }
+  if (losses.size() < 2) return std::nullopt;
+  const auto middle = losses.begin() + static_cast<std::ptrdiff_t>((losses.size() - 1) / 2);
+  std::nth_element(losses.begin(), middle, losses.end());
+  return *middle;
+}
+
 // At the end of a round: a path that loses much more than the others is used last (DEGRADED), and if it does
-// not get better, takes another way through the fabric.
+// not get better, takes another way through the fabric. Chance alone must not do it: the excess is to be more
+// than four standard deviations of what the usual loss would give, and more than four packets.
 void Engine::Impl::judge_loss(Time now, Connection& c, Path& p) {
   if (!config.degraded_paths || p.cc.round_sent == 0) return;
   const double lost = std::min(1.0, static_cast<double>(p.cc.round_lost) / p.cc.round_sent);
-  p.loss += std::min(1.0, p.cc.round_sent / kLossPackets) * (lost - p.loss);
-  p.judged_packets = std::min<uint32_t>(kJudgedPackets, p.judged_packets + p.cc.round_sent);
+  p.judged_packets = std::min(kLossPackets, p.judged_packets + p.cc.round_sent);
+  p.loss += std::min(1.0, static_cast<double>(p.cc.round_sent) / p.judged_packets) * (lost - p.loss);
   if (p.state == PathState::kDegraded) {
     if (p.loss < kHealedLoss) {
       set_path_state(now, c, p, PathState::kActive);
     } else if (++p.bad_rounds >= kBadRounds) {
-      p.entropy = new_entropy();
-      ++p.epoch;
-      ++p.counters.entropy_changes;
-      p.loss = 0;
-      p.judged_packets = 0;
-      set_path_state(now, c, p, PathState::kActive);
+      leave_degraded(now, c, p);
     }
     return;
   }
   if (p.state != PathState::kActive || p.judged_packets < kJudgedPackets || p.loss <= kDegradedLoss) return;
-  std::vector<double> losses;
-  for (const Path& each : c.paths) {
-    if (each.usable()) losses.push_back(each.loss);
-  }
-  const auto middle = losses.begin() + static_cast<std::ptrdiff_t>((losses.size() - 1) / 2);
-  std::nth_element(losses.begin(), middle, losses.end());
-  if (losses.size() < 2 || p.loss <= kDegradedFactor * *middle) return;
+  const std::optional<double> usual = usual_loss(c);
+  if (!usual || p.loss <= kDegradedFactor * *usual) return;
+  const double packets = p.judged_packets;
+  const double chance = std::sqrt(packets * *usual * (1 - *usual));
+  if ((p.loss - *usual) * packets <= kDegradedSigmas * (1 + chance)) return;
   p.bad_rounds = 0;
   set_path_state(now, c, p, PathState::kDegraded);
+  p.degraded_until = now + kDegradedMost;
 }
 
 // The lost tail of a burst on a path that works is overdue, too, but alone; a path that is dead loses all

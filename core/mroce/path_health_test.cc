@@ -295,6 +295,100 @@ TEST_F(PathHealth, a_new_path_that_fails_stays_new) {
   EXPECT_EQ(p.counters.failures, 0u);
 }
 
+// ---- lossy paths
+
+class LossyPaths : public PathHealth {
+ protected:
+  LossyPaths() { engine.config.degraded_paths = true; }
+  void round(Path& path, uint32_t sent, uint32_t lost) {
+    path.cc.round_sent = sent;
+    path.cc.round_lost = lost;
+    engine.judge_loss(rig.now, c, path);
+  }
+  void random_round(Path& path, uint32_t sent, double loss) {
+    uint32_t lost = 0;
+    for (uint32_t i = 0; i < sent; ++i) lost += rng.chance(loss) ? 1 : 0;
+    round(path, sent, lost);
+  }
+  Rng rng{20261130};
+};
+
+TEST_F(LossyPaths, the_estimate_is_the_mean_of_the_last_thousand_packets) {
+  round(p, 10, 5);
+  EXPECT_DOUBLE_EQ(p.loss, 0.5);
+  round(p, 30, 1);
+  EXPECT_DOUBLE_EQ(p.loss, 6.0 / 40);
+  for (int i = 0; i < 300; ++i) round(p, 40, 2);
+  EXPECT_NEAR(p.loss, 0.05, 0.001);
+}
+
+TEST_F(LossyPaths, one_that_loses_far_more_than_the_others_is_used_last) {
+  for (int i = 0; i < 20 && p.state == PathState::kActive; ++i) {
+    for (Path& path : c.paths) random_round(path, 16, &path == &p ? 0.3 : 0.01);
+  }
+  for (const Path& path : c.paths) {
+    EXPECT_EQ(path.state, &path == &p ? PathState::kDegraded : PathState::kActive);
+  }
+}
+
+TEST_F(LossyPaths, none_is_degraded_where_all_lose_alike_whatever_their_age) {
+  for (const double loss : {0.001, 0.01, 0.1, 0.3}) {
+    for (Path& path : c.paths) path.loss = path.judged_packets = 0;
+    for (int i = 0; i < 20000; ++i) {
+      Path& path = c.paths[rng.below(c.paths.size())];
+      if (rng.below(100) == 0) path.loss = path.judged_packets = 0;  // it began anew
+      random_round(path, 1 + static_cast<uint32_t>(rng.below(60)), loss);
+      ASSERT_EQ(path.state, PathState::kActive) << "loss " << loss << ", round " << i;
+    }
+  }
+}
+
+TEST_F(LossyPaths, alone_it_is_not_judged) {
+  for (int i = 0; i < 100; ++i) random_round(p, 16, 0.5);
+  EXPECT_EQ(p.state, PathState::kActive) << "nothing is known of the others";
+}
+
+TEST_F(LossyPaths, one_that_stays_bad_takes_another_way_after_eight_rounds) {
+  for (Path& path : c.paths) round(path, 1000, &path == &p ? 300 : 0);
+  ASSERT_EQ(p.state, PathState::kDegraded);
+  const auto [entropy, epoch] = std::pair(p.entropy, p.epoch);
+  for (int i = 0; i < 7; ++i) round(p, 10, 5);
+  EXPECT_EQ(p.state, PathState::kDegraded);
+  round(p, 10, 5);
+  EXPECT_EQ(p.state, PathState::kActive);
+  EXPECT_NE(p.entropy, entropy);
+  EXPECT_EQ(p.epoch, epoch + 1);
+  EXPECT_EQ(p.judged_packets, 0u) << "the other way is judged anew";
+  EXPECT_EQ(p.degraded_until, kNever);
+}
+
+TEST_F(LossyPaths, one_that_gets_no_traffic_takes_another_way_after_20_ms) {
+  for (Path& path : c.paths) round(path, 1000, &path == &p ? 300 : 0);
+  ASSERT_EQ(p.state, PathState::kDegraded);
+  EXPECT_EQ(engine.deadline(c), std::min(engine.deadline(c), rig.now + millis(20)));
+  engine.fire(rig.now + millis(20) - Nanos{1}, c);
+  EXPECT_EQ(p.state, PathState::kDegraded);
+  engine.fire(rig.now + millis(20), c);
+  EXPECT_EQ(p.state, PathState::kActive);
+  EXPECT_EQ(p.counters.entropy_changes, 1u);
+}
+
+TEST_F(LossyPaths, one_that_heals_is_active_again) {
+  for (Path& path : c.paths) round(path, 1000, &path == &p ? 30 : 0);
+  ASSERT_EQ(p.state, PathState::kDegraded);
+  for (int i = 0; i < 6; ++i) round(p, 300, 0);
+  EXPECT_EQ(p.state, PathState::kActive);
+  EXPECT_EQ(p.counters.entropy_changes, 0u) << "by the same way";
+}
+
+TEST_F(LossyPaths, silence_ends_that_state_as_any_other) {
+  for (Path& path : c.paths) round(path, 1000, &path == &p ? 300 : 0);
+  ASSERT_EQ(p.state, PathState::kDegraded);
+  make_failed(p);
+  EXPECT_EQ(p.degraded_until, kNever);
+  EXPECT_EQ(p.judged_packets, 0u);
+}
+
 // ---- links
 
 TEST_F(PathHealth, a_link_that_goes_fails_its_paths_and_no_others) {

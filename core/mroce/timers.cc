@@ -73,7 +73,7 @@ Time Engine::Impl::deadline(Connection& c) const {
 Time Engine::Impl::paths_due(Connection& c) const {
   const auto work_out = [&] {
     Time at = kNever;
-    for (const Path& p : c.paths) at = std::min({at, p.probe_at, rack_deadline(c, p)});
+    for (const Path& p : c.paths) at = std::min({at, p.probe_at, p.degraded_until, rack_deadline(c, p)});
     return at;
   };
   if (c.paths_touched) {
@@ -166,6 +166,7 @@ void Engine::Impl::fire(Time now, Connection& c) {
   }
   for (Path& p : c.paths) {
     if (p.inflight != 0) detect_overdue(now, c, p);
+    if (now >= p.degraded_until) leave_degraded(now, c, p);
   }
   if (c.inflight_bytes == 0) c.pto_from = kNever;
   if (c.pto_from != kNever &&
