@@ -163,11 +163,11 @@ void NamedList::count(std::string_view key, uint32_t& out, uint32_t low, uint32_
 Outcome<void> NamedList::end() const {
   for (const Pair& pair : pairs_) {
     if (pair.used) continue;
-    return failure(kUsage, fmt::format("{} {}: unknown key {}", flag_, name_, quoted(pair.key)),
+    return failure(kUsage, fmt::format("{} {}: unknown key {}", flag_, quoted(name_), quoted(pair.key)),
                    fmt::format("it has {}", fmt::join(known_, ", ")));
   }
   if (!trouble_.empty())
-    return failure(kUsage, fmt::format("{} {}: {}", flag_, name_, trouble_), "see mroce sim --help");
+    return failure(kUsage, fmt::format("{} {}: {}", flag_, quoted(name_), trouble_), "see mroce sim --help");
   return {};
 }
 
