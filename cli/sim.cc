@@ -17,7 +17,7 @@
 #include "cli/stopwatch.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
-#include "sim/text_lines.h"
+#include "sim/words.h"
 
 namespace mroce::cli {
 namespace {

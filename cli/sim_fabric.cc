@@ -8,7 +8,7 @@
 
 #include "cli/sim_words.h"
 #include "cli/terminal.h"
-#include "sim/text_lines.h"
+#include "sim/words.h"
 
 namespace mroce::cli {
 namespace {

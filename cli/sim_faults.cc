@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "cli/sim_words.h"
-#include "sim/text_lines.h"
+#include "sim/words.h"
 
 namespace mroce::cli {
 

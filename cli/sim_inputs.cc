@@ -11,6 +11,7 @@
 #include "sim/leaf_spine.h"
 #include "sim/text_lines.h"
 #include "sim/topo_file.h"
+#include "sim/words.h"
 #include "sim/workload_generators.h"
 
 namespace mroce::cli {

@@ -7,7 +7,7 @@
 #include "sim/mroce_setup.h"
 #include "sim/rocev2_transport.h"
 #include "sim/tcp_transport.h"
-#include "sim/text_lines.h"
+#include "sim/words.h"
 
 namespace mroce::cli {
 namespace {

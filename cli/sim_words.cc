@@ -4,31 +4,20 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
-#include "sim/text_lines.h"
+#include "sim/words.h"
 
 namespace mroce::cli {
 namespace {
 
 using sim::quoted;
 
-struct Unit {
-  std::string_view name;
-  double factor;
-};
-
-// A decimal number and a unit of the list, rounded; at most `most`.
-std::optional<uint64_t> scaled(std::string_view text, std::initializer_list<Unit> units, double most) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || !std::isfinite(value) || value < 0) return std::nullopt;
-  const std::string_view rest(end, static_cast<size_t>(text.data() + text.size() - end));
-  const auto unit =
-      std::find_if(units.begin(), units.end(), [&](const Unit& each) { return each.name == rest; });
-  if (unit == units.end() || value * unit->factor > most) return std::nullopt;
-  return static_cast<uint64_t>(std::llround(value * unit->factor));
+// Rounded; at most `most`.
+std::optional<uint64_t> scaled(std::string_view text, std::initializer_list<sim::Unit> units, double most) {
+  const auto value = sim::parse_scaled(text, units);
+  if (!value || *value > most) return std::nullopt;
+  return static_cast<uint64_t>(std::llround(*value));
 }
 
 }  // namespace
@@ -174,11 +163,11 @@ void NamedList::count(std::string_view key, uint32_t& out, uint32_t low, uint32_
 Outcome<void> NamedList::end() const {
   for (const Pair& pair : pairs_) {
     if (pair.used) continue;
-    return failure(kUsage, fmt::format("{} {}: unknown key {}", flag_, name_, quoted(pair.key)),
+    return failure(kUsage, fmt::format("{} {}: unknown key {}", flag_, quoted(name_), quoted(pair.key)),
                    fmt::format("it has {}", fmt::join(known_, ", ")));
   }
   if (!trouble_.empty())
-    return failure(kUsage, fmt::format("{} {}: {}", flag_, name_, trouble_), "see mroce sim --help");
+    return failure(kUsage, fmt::format("{} {}: {}", flag_, quoted(name_), trouble_), "see mroce sim --help");
   return {};
 }
 

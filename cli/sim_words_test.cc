@@ -62,6 +62,11 @@ TEST(NamedList, an_unknown_key_is_answered_with_those_that_exist) {
   EXPECT_THAT(end.error().hint, HasSubstr("size=SIZE"));
 }
 
+TEST(NamedList, a_refusal_shows_no_control_characters_of_the_name) {
+  const auto list = NamedList::parse("--load", "a\x1b[2J\t:b=1").value();
+  EXPECT_EQ(list.end().error().cause, "--load 'a?[2J?': unknown key 'b'");
+}
+
 TEST(NamedList, what_is_no_pair_or_stands_twice_is_refused) {
   for (const char* bad : {"a:b", "a:=1", "a:b=1,b=2", "a:b=1,c"})
     EXPECT_FALSE(NamedList::parse("--load", bad)) << bad;

@@ -7,6 +7,7 @@
 
 #include "sim/text_lines.h"
 #include "sim/triggers.h"
+#include "sim/words.h"
 
 namespace mroce::sim {
 namespace {
@@ -246,7 +247,7 @@ class MatrixParser {
   // ---- the file as a whole
 
   bool check_counts() {
-    const uint32_t end = std::max(lines_.line(), 1U);
+    const uint32_t end = lines_.line();
     if (nodes_.line == 0) return fail(end, "there is no line 'Nodes N' with the number of hosts");
     if (connections_.line == 0) return fail(end, "there is no line 'Connections N' with the number of flows");
     const auto differs = [&](const Header& header, size_t found, const char* what) {

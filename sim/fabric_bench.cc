@@ -2,31 +2,18 @@
 //   fabric_bench [radix] [KiB a flow] [threads] [queue KiB] [spray 0|1] [pfc 0|1]
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
-#include <chrono>
 #include <cstdlib>
 
-#include "core/base/rng.h"
+#include "cli/stopwatch.h"
 #include "sim/fat_tree.h"
 #include "sim/run.h"
 #include "sim/test_transport.h"
-
-namespace {
-
-double cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-}  // namespace
+#include "sim/workload_generators.h"
 
 int main(int argc, char** argv) {
   using namespace mroce::sim;
+  using mroce::cli::cpu_seconds;
   const auto argument = [&](int i, unsigned long fallback) {
     return argc > i ? std::strtoul(argv[i], nullptr, 10) : fallback;
   };
@@ -36,18 +23,10 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "{}\n", topology.error());
     return 2;
   }
-  std::vector<uint32_t> to(topology->hosts);
-  for (uint32_t i = 0; i < to.size(); ++i) to[i] = i;
-  mroce::Rng rng(1);
-  for (size_t i = to.size() - 1; i > 0; --i) std::swap(to[i], to[rng.below(i)]);
-  std::vector<Flow> flows;
-  for (uint32_t i = 0; i < to.size(); ++i) {
-    Flow flow;
-    flow.id = i;
-    flow.source = i;
-    flow.destination = to[i];
-    flow.bytes = argument(2, 2048) << 10;
-    flows.push_back(flow);
+  auto workload = make_permutation(topology->hosts, argument(2, 2048) << 10, 1);
+  if (!workload) {
+    fmt::print(stderr, "{}\n", workload.error());
+    return 2;
   }
   RunOptions options;
   options.threads = static_cast<uint32_t>(argument(3, 1));
@@ -62,13 +41,13 @@ int main(int argc, char** argv) {
   TestTransportOptions transport;
   transport.window = 225;
   transport.spray = argument(5, 1) != 0;
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = mroce::cli::SteadyClock::now();
   const double cpu = cpu_seconds();
-  const auto result = run(*topology, options, flows, [&](const HostContext& context) {
+  const auto result = run(*topology, options, workload->flows, [&](const HostContext& context) {
     return std::make_unique<TestTransport>(context, transport);
   });
   const double used = cpu_seconds() - cpu;
-  const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double wall = mroce::cli::seconds_since(begin);
   if (!result) {
     fmt::print(stderr, "{}\n", result.error());
     return 2;

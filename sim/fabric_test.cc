@@ -211,7 +211,7 @@ TEST(Fabric, results_are_the_same_on_1_2_and_4_threads_and_conserve_bytes) {
   }
 }
 
-TEST(Fabric, traffic_in_one_direction_does_not_use_up_memory) {
+TEST(Fabric, traffic_in_one_direction_does_not_use_up_memory_of_two_threads) {
   const Topology topology = leaf_spine(2, 4, 4);
   RunOptions options = test_options();
   options.threads = 2;
@@ -277,7 +277,7 @@ class Ring final : public FlowScheduler {
   bool local_;
 };
 
-TEST(Fabric, triggers_start_flows_at_once_on_a_host_and_a_link_later_across) {
+TEST(Fabric, triggers_start_flows_at_once_on_a_host_and_a_link_later_across_on_any_threads) {
   const Topology topology = leaf_spine();
   for (const bool local : {true, false}) {
     std::string first;

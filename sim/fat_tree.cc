@@ -53,12 +53,12 @@ std::string check_fat_tree(const FatTreeSpec& spec) {
     return fmt::format("tier 2 has {} ports downwards, but {} pods with {} cables each are below",
                        spec.tier[2].down_ports, pods, spec.tier[2].bundle);
   }
-  const uint64_t cables =
-      uint64_t{spec.planes} *
-      (spec.hosts + uint64_t{spec.hosts} / spec.tier[0].down_ports *
-                        (uint64_t{spec.tier[0].up_ports} +
-                         (spec.tiers == 3 ? uint64_t{spec.tier[0].up_ports} * spec.tier[1].up_ports : 0)));
-  if (cables > kMaxLinks) return fmt::format("more than {} links", kMaxLinks);
+  const uint64_t second_switches = pods * (spec.tier[0].up_ports / spec.tier[1].bundle);
+  const uint64_t cables = uint64_t{spec.planes} * (spec.hosts + pods * leaves * spec.tier[0].up_ports +
+                                                   second_switches * spec.tier[1].up_ports);
+  if (cables > kMaxLinks / 2) {
+    return fmt::format("{} cables are too many; the limit is {}", cables, kMaxLinks / 2);
+  }
   return {};
 }
 

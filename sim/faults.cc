@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "sim/partition.h"
+#include "sim/words.h"
 
 namespace mroce::sim {
 namespace {
@@ -30,7 +30,7 @@ struct Selection {
 
 tl::expected<Selection, std::string> parse(std::string_view name) {
   constexpr std::string_view kKinds[] = {"host", "leaf", "aggregation", "spine", "core", "border", "switch"};
-  const std::string shown(name.substr(0, 80));
+  const std::string shown = quoted(name);
   std::vector<std::string_view> words;
   while (!name.empty()) {
     const size_t end = std::min(name.find(' '), name.size());
@@ -38,15 +38,13 @@ tl::expected<Selection, std::string> parse(std::string_view name) {
     name.remove_prefix(std::min(end + 1, name.size()));
   }
   if (words.empty() || words.size() % 2 != 0) {
-    return tl::unexpected(fmt::format("\"{}\" names no link; say for example \"leaf 2 spine 1\"", shown));
+    return tl::unexpected(fmt::format("{} names no link; say for example \"leaf 2 spine 1\"", shown));
   }
   Selection selection;
   for (size_t i = 0; i < words.size(); i += 2) {
     uint32_t number = 0;
-    const std::string_view digits = words[i + 1];
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    if (error != std::errc() || end != digits.data() + digits.size()) {
-      return tl::unexpected(fmt::format("\"{}\" in \"{}\" is not a number", digits, shown));
+    if (!set_whole(words[i + 1], 0, UINT32_MAX, number)) {
+      return tl::unexpected(fmt::format("{} in {} is not a number", quoted(words[i + 1]), shown));
     }
     if (words[i] == "plane" || words[i] == "port") {
       selection.plane = number;
@@ -55,8 +53,8 @@ tl::expected<Selection, std::string> parse(std::string_view name) {
       selection.nodes.emplace_back(words[i], number);
     } else {
       return tl::unexpected(
-          fmt::format("\"{}\" in \"{}\" is not understood; known are at most two of {}, and plane or port",
-                      words[i], shown, fmt::join(kKinds, ", ")));
+          fmt::format("{} in {} is not understood; known are at most two of {}, and plane or port",
+                      quoted(words[i]), shown, fmt::join(kKinds, ", ")));
     }
   }
   return selection;
@@ -72,7 +70,7 @@ tl::expected<std::vector<uint32_t>, std::string> find_links(const Topology& topo
     if (selection->matches(topology, topology.links[id])) links.push_back(id);
   }
   if (links.empty()) {
-    return tl::unexpected(fmt::format("no link of this topology is called \"{}\"", name.substr(0, 80)));
+    return tl::unexpected(fmt::format("no link of this topology is called {}", quoted(name)));
   }
   return links;
 }
@@ -90,7 +88,8 @@ tl::expected<void, std::string> add_flapping(FaultPlan& plan, const std::vector<
   if (period <= 0 || down <= 0 || down >= period) {
     return tl::unexpected<std::string>("flapping needs 0 < time down < period");
   }
-  if (until <= from || (until - from) / period * static_cast<SimTime>(links.size()) > kMaxCycles) {
+  const auto most = kMaxCycles / std::max<SimTime>(1, static_cast<SimTime>(links.size()));  // of each link
+  if (until <= from || (until - from) / period > most) {
     return tl::unexpected(
         fmt::format("flapping needs an end, and at most {} outages until then", kMaxCycles));
   }

@@ -52,16 +52,16 @@ TEST(Faults, names_mean_links_in_both_directions) {
 TEST(Faults, names_that_mean_nothing_are_errors) {
   const Topology topology = two_leaves(2);
   const auto error = [&](std::string_view name) { return error_of(topology, name); };
-  EXPECT_EQ(error(""), "\"\" names no link; say for example \"leaf 2 spine 1\"");
-  EXPECT_EQ(error("leaf"), "\"leaf\" names no link; say for example \"leaf 2 spine 1\"");
-  EXPECT_EQ(error("leaf x"), "\"x\" in \"leaf x\" is not a number");
-  EXPECT_EQ(error("leaf 99999999999"), "\"99999999999\" in \"leaf 99999999999\" is not a number");
+  EXPECT_EQ(error(""), "'' names no link; say for example \"leaf 2 spine 1\"");
+  EXPECT_EQ(error("leaf"), "'leaf' names no link; say for example \"leaf 2 spine 1\"");
+  EXPECT_EQ(error("leaf x"), "'x' in 'leaf x' is not a number");
+  EXPECT_EQ(error("leaf 99999999999"), "'99999999999' in 'leaf 99999999999' is not a number");
   EXPECT_EQ(error("tree 1"),
-            "\"tree\" in \"tree 1\" is not understood; known are at most two of host, leaf, aggregation, "
+            "'tree' in 'tree 1' is not understood; known are at most two of host, leaf, aggregation, "
             "spine, core, "
             "border, switch, and plane or port");
-  EXPECT_EQ(error("leaf 0 spine 7"), "no link of this topology is called \"leaf 0 spine 7\"");
-  EXPECT_EQ(error("host 0 host 1"), "no link of this topology is called \"host 0 host 1\"");
+  EXPECT_EQ(error("leaf 0 spine 7"), "no link of this topology is called 'leaf 0 spine 7'");
+  EXPECT_EQ(error("host 0 host 1"), "no link of this topology is called 'host 0 host 1'");
 }
 
 TEST(Faults, a_link_loses_what_is_on_it_and_what_is_sent_while_it_is_down) {
@@ -110,6 +110,7 @@ TEST(Faults, a_flapping_link_loses_again_and_again_and_the_flow_ends) {
   EXPECT_GE(result.transport.timeouts, 5U);
   EXPECT_FALSE(add_flapping(faults, links, 0, microseconds(10), microseconds(5), microseconds(5)));
   EXPECT_FALSE(add_flapping(faults, links, 0, kEndOfTime, microseconds(5), microseconds(1)));
+  EXPECT_FALSE(add_flapping(faults, std::vector<uint32_t>(1000, 0), 0, kEndOfTime, 2, 1));
 }
 
 TEST(Faults, a_port_at_a_tenth_of_its_rate_takes_ten_times_as_long) {

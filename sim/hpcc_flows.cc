@@ -9,6 +9,7 @@
 #include <ostream>
 
 #include "sim/text_lines.h"
+#include "sim/words.h"
 
 namespace mroce::sim {
 namespace {
@@ -41,7 +42,7 @@ class HpccParser {
 
  private:
   bool fail(std::string_view what) {
-    error_ = lines_.at(std::max(lines_.line(), 1U)) + std::string(what);
+    error_ = lines_.at(lines_.line()) + std::string(what);
     return false;
   }
 

@@ -60,8 +60,10 @@ class IdealNetwork {
       for (const Slice& slice : burst.slices) {
         if (slice.data != nullptr) out.bytes.insert(out.bytes.end(), slice.data, slice.data + slice.length);
       }
-      out.bytes.resize(out.bytes.size() - std::min(out.bytes.size(), wire::kTrailerBytes));  // not looked at
-      while (!out.bytes.empty() && out.bytes.back() == std::byte{0}) out.bytes.pop_back();
+      // The CRC is not looked at, and step() puts zeros at the end back.
+      size_t kept = out.bytes.size() - std::min(out.bytes.size(), wire::kTrailerBytes);
+      while (kept > 0 && out.bytes[kept - 1] == std::byte{0}) --kept;
+      out.bytes.erase(out.bytes.begin() + static_cast<ptrdiff_t>(kept), out.bytes.end());
       out.bytes.shrink_to_fit();
       flying_.push_back(std::move(out));
     }

@@ -1,11 +1,12 @@
 #include "sim/mroce_transport.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
 #include "core/base/assert.h"
 #include "core/wire/packet.h"
+#include "sim/hash.h"
+#include "sim/words.h"
 
 namespace mroce::sim {
 namespace {
@@ -65,62 +66,39 @@ EngineConfig config_for(const HostContext& context, const MroceOptions& options)
   return config;
 }
 
-template <class T>
-bool parse(std::string_view text, T& out) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return false;
-  out = value;
-  return true;
-}
-
-bool parse_bool(std::string_view text, bool& out) {
-  if (text != "0" && text != "1") return false;
-  out = text == "1";
-  return true;
-}
-
-uint32_t mix(uint64_t x) {  // finaliser of MurmurHash3
-  x ^= x >> 33;
-  x *= 0xff51afd7ed558ccdULL;
-  x ^= x >> 33;
-  x *= 0xc4ceb9fe1a85ec53ULL;
-  return static_cast<uint32_t>(x ^ x >> 33);
-}
-
 }  // namespace
 
 bool MroceOptions::set(std::string_view key, std::string_view value, std::string& error) {
   bool good = false;
   if (key == "paths")
-    good = parse(value, paths) && paths >= 1 && paths <= 32;
+    good = set_whole(value, 1, 32, paths);
   else if (key == "initial_window")
-    good = parse(value, initial_window) && initial_window <= 65536;
+    good = set_whole(value, 0, 65536, initial_window);
   else if (key == "window_packets")
-    good = parse(value, window_packets) && window_packets <= 1 << 20;
+    good = set_whole(value, 0, 1 << 20, window_packets);
   else if (key == "cpsn_window")
-    good = parse(value, cpsn_window) && cpsn_window >= 64 && cpsn_window <= 1 << 20;
+    good = set_whole(value, 64, 1 << 20, cpsn_window);
   else if (key == "ack_every")
-    good = parse(value, ack_every) && ack_every >= 1 && ack_every <= 256;
+    good = set_whole(value, 1, 256, ack_every);
   else if (key == "ack_delay_ns")
-    good = parse(value, ack_delay_ns) && ack_delay_ns <= 1'000'000;
+    good = set_whole(value, 0, 1'000'000, ack_delay_ns);
   else if (key == "block_repeats")
-    good = parse(value, block_repeats) && block_repeats <= 16;
+    good = set_whole(value, 0, 16, block_repeats);
   else if (key == "pto_min_ns")
-    good = parse(value, pto_min_ns) && pto_min_ns <= 1'000'000;
+    good = set_whole(value, 0, 1'000'000, pto_min_ns);
   else if (key == "reo_min_ns")
-    good = parse(value, reo_min_ns) && reo_min_ns <= 1'000'000;
+    good = set_whole(value, 0, 1'000'000, reo_min_ns);
   else if (key == "ecn")
-    good = parse_bool(value, ecn);
+    good = set_flag(value, ecn);
   else if (key == "hints")
-    good = parse_bool(value, hints);
+    good = set_flag(value, hints);
   else if (key == "tail_hold")
-    good = parse_bool(value, tail_hold);
+    good = set_flag(value, tail_hold);
   else {
-    error = "unknown key '" + std::string(key) + "'; mroce has: " + kKeys;
+    error = "unknown key " + quoted(key) + "; mroce has: " + kKeys;
     return false;
   }
-  if (!good) error = "'" + std::string(value) + "' is not a value of " + std::string(key);
+  if (!good) error = quoted(value) + " is not a value of " + std::string(key);
   return good;
 }
 
@@ -353,7 +331,8 @@ Packet* MroceTransport::to_packet(const TxBurst& burst) {
   packet->kind = payload != 0 ? PacketKind::kData : PacketKind::kAck;
   packet->ecn = burst.ecn;
   packet->plane = static_cast<uint8_t>(burst.port);
-  packet->hash = mix(uint64_t{context_.host} << 40 ^ uint64_t{packet->destination} << 16 ^ burst.entropy);
+  packet->hash = static_cast<uint32_t>(
+      mix64(uint64_t{context_.host} << 40 ^ uint64_t{packet->destination} << 16 ^ burst.entropy));
   return packet;
 }
 

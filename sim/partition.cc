@@ -26,6 +26,11 @@ Partition::Partition(Fabric& fabric, const std::vector<uint32_t>& partition_of, 
     if (partition_of_[link.from] != own && partition_of_[link.to] != own) continue;
     queue_.push(faults[index].at, event_key(EventKind::kFault, index), 0);
   }
+  // Until there are others. Links of other partitions may not even be looked at.
+  const std::vector<LinkSpec>& links = fabric.topology.links;
+  const auto leaves_here = [&](const LinkSpec& link) { return partition_of_[link.from] == own; };
+  const auto own_link = std::find_if(links.begin(), links.end(), leaves_here);
+  if (own_link != links.end()) next_hops_.fill(static_cast<uint32_t>(own_link - links.begin()));
 }
 
 void Partition::start_flow(SimTime at, uint32_t flow) {

@@ -1,6 +1,7 @@
 // Partition: the nodes that one thread runs, with their events, packets and counters.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -151,7 +152,7 @@ class Partition final : public FlowObserver {
   EventQueue queue_;
   PacketPool pool_;
   SimTime now_ = 0;
-  uint32_t next_hops_[4] = {};  // guesses: links that packets of the next events will take
+  std::array<uint32_t, 4> next_hops_{};  // guesses: links that packets of the next events will take
   uint32_t next_hop_ = 0;
   FabricCounters counters_;
   std::vector<uint32_t> crossing_;  // links with kListed

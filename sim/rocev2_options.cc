@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <cmath>
-#include <optional>
+
+#include "sim/words.h"
 
 namespace mroce::sim {
 namespace {
@@ -126,13 +126,6 @@ Rocev2Options make_ib() {
 }
 
 // ---- settings
-
-std::optional<double> number(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
 
 // Conversion between a field and a number in the key's unit. Bounds are of that number.
 struct Setting {
@@ -259,21 +252,22 @@ tl::expected<Rocev2Options, std::string> rocev2_preset(std::string_view name) {
   if (name == "irn") return make_irn();
   if (name == "conweave-irn") return make_conweave_irn();
   if (name == "ib") return make_ib();
-  return tl::unexpected(fmt::format("there is no RoCEv2 preset `{}`; there are {}", name, names(kPresets)));
+  return tl::unexpected(
+      fmt::format("there is no RoCEv2 preset {}; there are {}", quoted(name), names(kPresets)));
 }
 
 tl::expected<void, std::string> set_rocev2(Rocev2Options& options, std::string_view key,
                                            std::string_view value) {
   const Setting* setting = find(key);
   if (setting == nullptr) {
-    return tl::unexpected(fmt::format("RoCEv2 has no setting `{}`; it has {}", key, names(kKeys)));
+    return tl::unexpected(fmt::format("RoCEv2 has no setting {}; it has {}", quoted(key), names(kKeys)));
   }
-  const auto parsed = number(value);
+  const auto parsed = parse_decimal(value);
   if (!parsed || *parsed < setting->low || *parsed > setting->high ||
       (setting->whole && *parsed != std::floor(*parsed))) {
-    return tl::unexpected(fmt::format("`{}` must be {} from {} to {}, not `{}`", key,
+    return tl::unexpected(fmt::format("{} must be {} from {} to {}, not {}", key,
                                       setting->whole ? "a whole number" : "a number", setting->low,
-                                      setting->high, value));
+                                      setting->high, quoted(value)));
   }
   setting->put(options, *parsed);
   return {};
@@ -282,7 +276,7 @@ tl::expected<void, std::string> set_rocev2(Rocev2Options& options, std::string_v
 tl::expected<void, std::string> set_rocev2(Rocev2Options& options, std::string_view assignment) {
   const size_t equals = assignment.find('=');
   if (equals == std::string_view::npos) {
-    return tl::unexpected(fmt::format("`{}` is not of the form key=value", assignment));
+    return tl::unexpected(fmt::format("{} is not of the form key=value", quoted(assignment)));
   }
   return set_rocev2(options, assignment.substr(0, equals), assignment.substr(equals + 1));
 }

@@ -7,6 +7,7 @@
 #include "core/base/assert.h"
 #include "core/rocev2/psn.h"
 #include "core/wire/bytes.h"
+#include "sim/hash.h"
 
 namespace mroce::sim {
 namespace {
@@ -21,16 +22,8 @@ uint32_t flow_of(uint32_t qpn) {
   return qpn - kFirstQpn;
 }
 
-// The finaliser of MurmurHash3 (Appleby, public domain): every bit of the input moves every bit of the
-// output.
-constexpr uint64_t mix(uint64_t x) {
-  x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdULL;
-  x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53ULL;
-  return x ^ (x >> 33);
-}
-
 uint32_t five_tuple(uint32_t source, uint32_t destination, uint32_t entropy) {
-  return static_cast<uint32_t>(mix((uint64_t{source} << 32 | destination) ^ mix(entropy + 1)));
+  return static_cast<uint32_t>(mix64((uint64_t{source} << 32 | destination) ^ mix64(entropy + 1)));
 }
 
 rocev2::EngineConfig engine_config(const HostContext& context, const Rocev2Options& options, uint32_t port) {
@@ -95,8 +88,8 @@ rocev2::QpParams Rocev2Transport::params(uint32_t flow, uint32_t peer) const {
   p.qpn = p.dest_qpn = qpn_of(flow);
   p.peer = peer;
   // Both sides know the PSN that a flow begins with, as if they had exchanged it.
-  p.sq_psn = p.rq_psn = static_cast<uint32_t>(mix(flow) & rocev2::kPsnMask);
-  p.entropy = static_cast<uint16_t>(mix(~uint64_t{flow}));
+  p.sq_psn = p.rq_psn = static_cast<uint32_t>(mix64(flow) & rocev2::kPsnMask);
+  p.entropy = static_cast<uint16_t>(mix64(~uint64_t{flow}));
   const uint32_t hash = five_tuple(context_.host, peer, p.entropy);
   p.tag = uint64_t{hash} << 32 | options_.data_priority;
   p.timeout = static_cast<uint8_t>(options_.timeout);

@@ -8,6 +8,7 @@
 
 #include "core/base/rng.h"
 #include "core/rocev2/codec.h"
+#include "sim/test_run.h"
 
 namespace mroce::sim {
 namespace {
@@ -275,10 +276,43 @@ TEST(Rocev2Options, what_is_not_understood_is_an_error_that_helps) {
   EXPECT_THAT(set_rocev2(options, "speed=1").error(), testing::HasSubstr("time_reset_us"));
   EXPECT_THAT(set_rocev2(options, "threshold=1.5").error(), testing::HasSubstr("whole number"));
   EXPECT_THAT(set_rocev2(options, "g=2").error(), testing::HasSubstr("from 0 to 1"));
-  EXPECT_THAT(set_rocev2(options, "g=").error(), testing::HasSubstr("not ``"));
+  EXPECT_THAT(set_rocev2(options, "g=").error(), testing::HasSubstr("not ''"));
   EXPECT_THAT(set_rocev2(options, "g=nan").error(), testing::HasSubstr("nan"));
   EXPECT_THAT(set_rocev2(options, "g").error(), testing::HasSubstr("key=value"));
   EXPECT_THAT(rocev2_preset("tcp").error(), testing::HasSubstr("irn"));
+}
+
+TEST(Rocev2OnFabric, threads_do_not_change_what_it_does) {
+  LeafSpineSpec spec;
+  spec.leaves = spec.hosts_per_leaf = 4;
+  spec.spines = 2;
+  const Topology topology = make_leaf_spine(spec).value();
+  std::vector<Flow> flows;
+  for (uint32_t i = 0; i < 16; ++i) {
+    // All to one host of the other half: marks, CNPs, pauses.
+    flows.push_back(make_flow(i + 1, i, i < 8 ? 15 : 0, 200'000 + 1000 * i, 0, 3));
+  }
+  std::erase_if(flows, [](const Flow& flow) { return flow.source == flow.destination; });
+  RunOptions options;
+  options.fabric.pfc.classes = 1 << 3;
+  options.fabric.shared.bytes = 2 << 20;
+  options.fabric.set_ecn({100'000, 400'000, 0.2});
+  const Rocev2Options transport = rocev2_preset("rocev2").value();
+  std::string first;
+  for (const uint32_t threads : {1U, 2U, 4U}) {
+    options.threads = threads;
+    auto copy = flows;
+    const auto result = run(topology, options, copy, [&](const HostContext& context) {
+      return std::make_unique<Rocev2Transport>(context, transport);
+    });
+    ASSERT_TRUE(result) << result.error();
+    ASSERT_TRUE(result->complete) << result->trouble;
+    EXPECT_GT(result->fabric.marks, 0U);
+    EXPECT_EQ(result->partitions, threads);
+    const std::string print = fingerprint(*result, copy);
+    if (threads == 1) first = print;
+    EXPECT_EQ(print, first) << threads;
+  }
 }
 
 }  // namespace

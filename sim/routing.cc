@@ -59,7 +59,7 @@ void distances(const Topology& topology, uint32_t host, std::vector<uint32_t>& d
 
 }  // namespace
 
-GraphRoutes shortest_routes(const Topology& topology) {
+std::optional<GraphRoutes> shortest_routes(const Topology& topology, size_t max_members) {
   GraphRoutes routes;
   routes.set_of.assign(topology.switches.size() * topology.hosts, 0);
   std::map<std::vector<uint32_t>, uint32_t> known;
@@ -79,6 +79,7 @@ GraphRoutes shortest_routes(const Topology& topology) {
       }
       const auto [at, fresh] = known.emplace(next, static_cast<uint32_t>(routes.sets.size()));
       if (fresh) {
+        if (routes.members.size() + next.size() > max_members) return std::nullopt;
         routes.sets.push_back(
             {static_cast<uint32_t>(routes.members.size()), static_cast<uint32_t>(next.size())});
         routes.members.insert(routes.members.end(), next.begin(), next.end());

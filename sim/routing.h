@@ -6,8 +6,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "sim/hash.h"
 #include "sim/topology.h"
 
 namespace mroce::sim {
@@ -42,12 +44,9 @@ inline uint32_t spread(uint32_t hash, uint32_t count) {
   return static_cast<uint32_t>((static_cast<uint64_t>(hash) * count) >> 32);
 }
 
-// What ECMP of one switch makes of a packet's hash (the finaliser of MurmurHash3).
+// What ECMP of one switch makes of a packet's hash.
 inline uint32_t mix_hash(uint32_t hash, uint32_t seed) {
-  uint32_t h = hash ^ seed;
-  h = (h ^ (h >> 16)) * 0x85EBCA6BU;
-  h = (h ^ (h >> 13)) * 0xC2B2AE35U;
-  return h ^ (h >> 16);
+  return mix32(hash ^ seed);
 }
 
 class Routing {
@@ -95,7 +94,11 @@ class Routing {
   uint32_t hosts_ = 0;
 };
 
-// Shortest ways by breadth-first search from every host. `topology.links` must be complete.
-GraphRoutes shortest_routes(const Topology& topology);
+// Of all sets of GraphRoutes together. Usual fabrics have a thousandth of it.
+inline constexpr size_t kMaxRouteMembers = size_t{1} << 25;
+
+// Shortest ways by breadth-first search from every host. `topology.links` must be complete. None: the sets of
+// next links would have more than `max_members` members.
+std::optional<GraphRoutes> shortest_routes(const Topology& topology, size_t max_members = kMaxRouteMembers);
 
 }  // namespace mroce::sim

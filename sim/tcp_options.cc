@@ -1,28 +1,15 @@
 #include "sim/tcp_options.h"
 
-#include "sim/text_lines.h"
+#include "sim/words.h"
 
 namespace mroce::sim {
 namespace {
 
-bool set_flag(std::string_view text, bool& out) {
-  if (text != "0" && text != "1") return false;
-  out = text == "1";
-  return true;
-}
-
-bool set_number(std::string_view text, uint32_t low, uint32_t high, uint32_t& out) {
-  const auto value = parse_whole(text);
-  if (!value || *value < low || *value > high) return false;
-  out = static_cast<uint32_t>(*value);
-  return true;
-}
-
-bool set_time(std::string_view text, int64_t low_us, SimTime& out) {
-  constexpr int64_t kHighUs = 3'600'000'000;
-  const auto value = parse_whole(text);
-  if (!value || *value > kHighUs || static_cast<int64_t>(*value) < low_us) return false;
-  out = microseconds(static_cast<int64_t>(*value));
+bool set_time(std::string_view text, uint64_t low_us, SimTime& out) {
+  constexpr uint64_t kHighUs = 3'600'000'000;
+  int64_t us = 0;
+  if (!set_whole(text, low_us, kHighUs, us)) return false;
+  out = microseconds(us);
   return true;
 }
 
@@ -52,9 +39,9 @@ bool TcpOptions::set(std::string_view key, std::string_view value, std::string& 
   else if (key == "tlp")
     good = set_flag(value, tlp);
   else if (key == "initial_window")
-    good = set_number(value, 1, 65536, initial_window);
+    good = set_whole(value, 1, 65536, initial_window);
   else if (key == "receive_window")
-    good = set_number(value, 1 << 16, 1 << 30, receive_window);
+    good = set_whole(value, 1 << 16, 1 << 30, receive_window);
   else if (key == "rto_min_us")
     good = set_time(value, 1, rto_min);
   else if (key == "rto_max_us")
@@ -66,11 +53,11 @@ bool TcpOptions::set(std::string_view key, std::string_view value, std::string& 
   else if (key == "tlp_min_us")
     good = set_time(value, 0, tlp_min);
   else if (key == "ack_every")
-    good = set_number(value, 1, 256, ack_every);
+    good = set_whole(value, 1, 256, ack_every);
   else if (key == "quick_acks")
-    good = set_number(value, 0, 65536, quick_acks);
+    good = set_whole(value, 0, 65536, quick_acks);
   else if (key == "dupack_threshold")
-    good = set_number(value, 1, 1024, dupack_threshold);
+    good = set_whole(value, 1, 1024, dupack_threshold);
   else if (key == "dctcp_gain")
     good = set_gain(value, dctcp_gain);
   else {

@@ -3,18 +3,15 @@
 #include <algorithm>
 
 #include "core/base/assert.h"
+#include "sim/hash.h"
 
 namespace mroce::sim {
 namespace {
 
-// Of the 5-tuple; the two directions of a connection differ. Finaliser of MurmurHash3.
+// Of the 5-tuple; the two directions of a connection differ.
 uint32_t hash_of(uint32_t source, uint32_t destination, uint32_t flow) {
-  uint64_t x = (uint64_t{source} << 32 | destination) ^ uint64_t { flow } * 0x9E3779B97F4A7C15ULL;
-  x ^= x >> 33;
-  x *= 0xff51afd7ed558ccdULL;
-  x ^= x >> 33;
-  x *= 0xc4ceb9fe1a85ec53ULL;
-  return static_cast<uint32_t>(x ^ x >> 33);
+  constexpr uint64_t kGolden = 0x9E3779B97F4A7C15ULL;
+  return static_cast<uint32_t>(mix64((uint64_t{source} << 32 | destination) ^ flow * kGolden));
 }
 
 }  // namespace

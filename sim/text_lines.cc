@@ -1,10 +1,6 @@
 #include "sim/text_lines.h"
 
-#include <fmt/format.h>
-
 #include <cerrno>
-#include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -31,32 +27,6 @@ tl::expected<std::string, std::string> read_text(const std::string& path, uint64
   return text;
 }
 
-std::optional<uint64_t> parse_whole(std::string_view word) {
-  uint64_t value = 0;
-  const char* const end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(word.data(), end, value);
-  if (error != std::errc{} || stop != end) return std::nullopt;
-  return value;
-}
-
-std::optional<double> parse_decimal(std::string_view word) {
-  double value = 0;
-  const char* const end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(word.data(), end, value);
-  if (error != std::errc{} || stop != end || !std::isfinite(value) || std::signbit(value)) {
-    return std::nullopt;
-  }
-  return value;
-}
-
-std::string quoted(std::string_view word) {
-  constexpr size_t kShown = 40;
-  std::string out = "'";
-  for (const char c : word.substr(0, kShown)) out += c >= ' ' && c <= '~' ? c : '?';
-  if (word.size() > kShown) out += "...";
-  return out + "'";
-}
-
 bool TextLines::next() {
   while (!text_.empty()) {
     const size_t end = text_.find('\n');
@@ -73,7 +43,7 @@ bool TextLines::next() {
 void TextLines::split(std::string_view line) {
   constexpr std::string_view kBlank = " \t\r\v\f";
   words_.clear();
-  while (words_.size() <= kMaxWords) {
+  while (words_.size() <= max_words_) {
     const size_t begin = line.find_first_not_of(kBlank);
     if (begin == std::string_view::npos) return;
     line.remove_prefix(begin);

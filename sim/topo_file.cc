@@ -1,9 +1,12 @@
 #include "sim/topo_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <cmath>
 
-#include "sim/text_input.h"
+#include "sim/text_lines.h"
+#include "sim/words.h"
 
 namespace mroce::sim {
 namespace {
@@ -35,13 +38,13 @@ constexpr Field kTier[] = {{"downlink_speed_gbps", 0.001, 10'000, false},
 
 class Reader {
  public:
-  Reader(std::string_view file, std::string_view text) : input_(file, text) {}
+  Reader(std::string_view file, std::string_view text) : lines_(file, text) {}
 
   tl::expected<FatTreeSpec, std::string> read() {
-    std::vector<std::string_view> words;
-    while (input_.next_line(words)) {
+    while (lines_.next()) {
+      const auto words = lines_.words();
       if (words.size() != 2) {
-        return input_.error("a line is a name and a value, this one has {} words", words.size());
+        return lines_.error("a line is a name and a value, this one has {} words", words.size());
       }
       if (auto line = read_line(lower(words[0]), words[1]); !line) return tl::unexpected(line.error());
     }
@@ -56,33 +59,32 @@ class Reader {
     const bool in_tier = tier_ >= 0;
     for (const Field& field : kHeader) {
       if (field.name != name) continue;
-      if (in_tier)
-        return input_.error("{} stands after the first tier; it belongs before", TextInput::shown(name));
+      if (in_tier) return lines_.error("{} stands after the first tier; it belongs before", name);
       return read_value(field, text);
     }
     for (const Field& field : kTier) {
       if (field.name != name) continue;
-      if (!in_tier) return input_.error("{} stands before the first \"Tier\" line", TextInput::shown(name));
+      if (!in_tier) return lines_.error("{} stands before the first \"Tier\" line", name);
       return read_value(field, text);
     }
-    return input_.error(
-        "\"{}\" is not known; did you mean one of Nodes, Tiers, Podsize, Tier, Downlink_speed_Gbps, "
+    return lines_.error(
+        "{} is not known; did you mean one of Nodes, Tiers, Podsize, Tier, Downlink_speed_Gbps, "
         "Radix_Up, Radix_Down, Downlink_Latency_ns, Switch_Latency_ns, Bundle, Oversubscribed, "
         "Queue_up, Queue_down?",
-        TextInput::shown(name));
+        quoted(name));
   }
 
   Status begin_tier(std::string_view text) {
-    const auto value = TextInput::integer(text);
+    const auto value = parse_whole(text);
     const int next = tier_ + 1;
     if (!value || *value != static_cast<uint64_t>(next)) {
-      return input_.error("\"Tier {}\" where tier {} should begin", TextInput::shown(text), next);
+      return lines_.error("tier {} where tier {} should begin", quoted(text), next);
     }
     if (next == 0 && (!seen("nodes") || !seen("tiers"))) {
-      return input_.error("\"Nodes\" and \"Tiers\" must come before the first tier");
+      return lines_.error("\"Nodes\" and \"Tiers\" must come before the first tier");
     }
     if (static_cast<uint32_t>(next) >= spec_.tiers) {
-      return input_.error("tier {} is one more than \"Tiers {}\" allows", next, spec_.tiers);
+      return lines_.error("tier {} is one more than \"Tiers {}\" allows", next, spec_.tiers);
     }
     if (auto end = end_tier(); !end) return end;
     tier_ = next;
@@ -91,13 +93,13 @@ class Reader {
   }
 
   Status read_value(const Field& field, std::string_view text) {
-    if (seen(field.name)) return input_.error("{} is given twice", field.name);
+    if (seen(field.name)) return lines_.error("{} is given twice", field.name);
     seen_.push_back(field.name);
-    const auto value = TextInput::number(text);
+    const auto value = parse_decimal(text);
     if (!value || *value < field.least || *value > field.most ||
         (field.whole && *value != std::floor(*value))) {
-      return input_.error("{} is \"{}\"; it must be a{} number from {} to {}", field.name,
-                          TextInput::shown(text), field.whole ? " whole" : "", field.least, field.most);
+      return lines_.error("{} is {}; it must be a{} number from {} to {}", field.name, quoted(text),
+                          field.whole ? " whole" : "", field.least, field.most);
     }
     set(field.name, *value);
     return {};
@@ -131,37 +133,37 @@ class Reader {
     for (const std::string_view name :
          {"downlink_speed_gbps", "radix_down", "downlink_latency_ns", "radix_up"}) {
       if (!seen(name) && !(highest && name == "radix_up"))
-        return input_.error("tier {} has no {}", tier_, name);
+        return lines_.error("tier {} has no {}", tier_, name);
     }
-    if (highest && seen("radix_up")) return input_.error("tier {} is the highest and has no Radix_Up", tier_);
+    if (highest && seen("radix_up")) return lines_.error("tier {} is the highest and has no Radix_Up", tier_);
     return {};
   }
 
   tl::expected<FatTreeSpec, std::string> finish() {
     if (static_cast<uint32_t>(tier_ + 1) != spec_.tiers || tier_ < 0) {
-      return input_.error(
+      return lines_.error(
           "the file ends after {} tiers; \"Nodes\", \"Tiers\" and a part for each tier are needed",
           tier_ + 1);
     }
     if (auto end = end_tier(); !end) return tl::unexpected(end.error());
     if (spec_.tiers == 2) spec_.pod_hosts = spec_.hosts;
-    if (spec_.pod_hosts == 0) return input_.error("three tiers need a Podsize");
+    if (spec_.pod_hosts == 0) return lines_.error("three tiers need a Podsize");
     for (uint32_t t = 0; t + 1 < spec_.tiers; ++t) {
       if (oversubscribed_[t] == 0) continue;
       const FatTreeTier& tier = spec_.tier[t];
       const double ratio = static_cast<double>(tier.down_rate_bps) * tier.down_ports /
                            (static_cast<double>(spec_.tier[t + 1].down_rate_bps) * tier.up_ports);
       if (std::abs(ratio - oversubscribed_[t]) > 0.01 * ratio) {
-        return input_.error("tier {} says Oversubscribed {}, but its speeds and radixes give {:.3}", t,
+        return lines_.error("tier {} says Oversubscribed {}, but its speeds and radixes give {:.3}", t,
                             oversubscribed_[t], ratio);
       }
     }
-    if (std::string error = check_fat_tree(spec_); !error.empty()) return input_.error("{}", error);
-    spec_.name = input_.file();
+    if (std::string error = check_fat_tree(spec_); !error.empty()) return lines_.error("{}", error);
+    spec_.name = lines_.name();
     return spec_;
   }
 
-  TextInput input_;
+  TextLines lines_;
   FatTreeSpec spec_;
   int tier_ = -1;
   std::array<double, 3> oversubscribed_{};

@@ -9,6 +9,7 @@
 
 #include "core/base/rng.h"
 #include "sim/hpcc_topology.h"
+#include "sim/routing.h"
 #include "sim/test_run.h"
 #include "sim/topo_file.h"
 
@@ -70,26 +71,25 @@ struct Bad {
 TEST(TopoFile, names_file_line_and_cause_of_every_error) {
   const std::string tier = "Downlink_speed_Gbps 400\nRadix_Up 4\nRadix_Down 4\nDownlink_Latency_ns 1000\n";
   const Bad table[] = {
-      {"", "f:0: the file ends after 0 tiers; \"Nodes\", \"Tiers\" and a part for each tier are needed"},
+      {"", "f:1: the file ends after 0 tiers; \"Nodes\", \"Tiers\" and a part for each tier are needed"},
       {"Nodes", "f:1: a line is a name and a value, this one has 1 words"},
       {"Nodes 4 5", "f:1: a line is a name and a value, this one has 3 words"},
-      {"Nodes x", "f:1: nodes is \"x\"; it must be a whole number from 2 to 1048576"},
-      {"Nodes -4", "f:1: nodes is \"-4\"; it must be a whole number from 2 to 1048576"},
-      {"Nodes 1e99", "f:1: nodes is \"1e99\"; it must be a whole number from 2 to 1048576"},
-      {"Nodes nan", "f:1: nodes is \"nan\"; it must be a whole number from 2 to 1048576"},
+      {"Nodes x", "f:1: nodes is 'x'; it must be a whole number from 2 to 1048576"},
+      {"Nodes -4", "f:1: nodes is '-4'; it must be a whole number from 2 to 1048576"},
+      {"Nodes 1e99", "f:1: nodes is '1e99'; it must be a whole number from 2 to 1048576"},
+      {"Nodes nan", "f:1: nodes is 'nan'; it must be a whole number from 2 to 1048576"},
       {"Nodes 4\nNodes 4", "f:2: nodes is given twice"},
-      {"\n\nTiers 4", "f:3: tiers is \"4\"; it must be a whole number from 2 to 3"},
+      {"\n\nTiers 4", "f:3: tiers is '4'; it must be a whole number from 2 to 3"},
       {"Radix_Up 4", "f:1: radix_up stands before the first \"Tier\" line"},
       {"Tier 0", "f:1: \"Nodes\" and \"Tiers\" must come before the first tier"},
-      {"Nodes 4\nTiers 2\nTier 1", "f:3: \"Tier 1\" where tier 0 should begin"},
+      {"Nodes 4\nTiers 2\nTier 1", "f:3: tier '1' where tier 0 should begin"},
       {"Nodes 4\nTiers 2\nTier 0\nNodes 3", "f:4: nodes stands after the first tier; it belongs before"},
       {"Nodes 4\nTiers 2\nTier 0\nTier 1", "f:4: tier 0 has no downlink_speed_gbps"},
-      {"Nodes 4\nTiers 2\nTier 0\nBundle 0",
-       "f:4: bundle is \"0\"; it must be a whole number from 1 to 65535"},
+      {"Nodes 4\nTiers 2\nTier 0\nBundle 0", "f:4: bundle is '0'; it must be a whole number from 1 to 65535"},
       {"Nodes 4\nTiers 2\nTier 0\nRadix_Up 2.5",
-       "f:4: radix_up is \"2.5\"; it must be a whole number from 1 to 65535"},
+       "f:4: radix_up is '2.5'; it must be a whole number from 1 to 65535"},
       {"Nodes 4\nTiers 2\nTier 0\nDownlink_speed_Gbps 0",
-       "f:4: downlink_speed_gbps is \"0\"; it must be a number from 0.001 to 10000"},
+       "f:4: downlink_speed_gbps is '0'; it must be a number from 0.001 to 10000"},
   };
   for (const Bad& bad : table) {
     const auto spec = parse_topo("f", bad.text);
@@ -112,8 +112,10 @@ TEST(TopoFile, names_file_line_and_cause_of_every_error) {
                   "Tier 2\nDownlink_speed_Gbps 400\n"
                   "Radix_Down 4\nDownlink_Latency_ns 1000\n"),
             "f:16: three tiers need a Podsize");
-  EXPECT_TRUE(error("Color 4").starts_with("f:1: \"color\" is not known; did you mean one of Nodes, Tiers,"));
-  EXPECT_TRUE(error(std::string("\x01\x02 4")).starts_with("f:1: \"??\" is not known"));
+  EXPECT_TRUE(error("Color 4").starts_with("f:1: 'color' is not known; did you mean one of Nodes, Tiers,"));
+  EXPECT_TRUE(error(std::string("\x01\x02 4"))
+                  .starts_with("f:1: '?"
+                               "?' is not known"));
 }
 
 TEST(HpccTopology, reads_the_star_and_the_fat_tree) {
@@ -145,9 +147,9 @@ TEST(HpccTopology, has_the_same_times_as_the_generated_tree) {
 
 TEST(HpccTopology, names_file_line_and_cause_of_every_error) {
   const Bad table[] = {
-      {"", "f:0: the file is empty; it should begin with \"nodes switches links\""},
+      {"", "f:1: the file is empty; it should begin with \"nodes switches links\""},
       {"3 1", "f:1: the first line has 2 words; it should be \"nodes switches links\""},
-      {"3 one 2", "f:1: \"one\" is not a whole number"},
+      {"3 one 2", "f:1: 'one' is not a whole number"},
       {"3 0 2", "f:1: 0 switches among 3 nodes; a switch and two hosts are the least"},
       {"2 1 2", "f:1: 1 switches among 2 nodes; a switch and two hosts are the least"},
       {"99999999 1 2", "f:1: 99999999 nodes; the limit is 65536"},
@@ -156,7 +158,7 @@ TEST(HpccTopology, names_file_line_and_cause_of_every_error) {
       {"3 1 99999999", "f:1: 99999999 links; the limit is 1048576"},
       {"65000 32000 2", "f:1: 32000 switches and 33000 hosts are too many: their product may be 67108864"},
       {"3 1 2\n", "f:1: the file ends where 1 more switch ids should follow"},
-      {"3 1 2\n3", "f:2: \"3\" is not the id of a node, 0 to 2"},
+      {"3 1 2\n3", "f:2: '3' is not the id of a node, 0 to 2"},
       {"3 1 2\n1 2", "f:2: 2 switch ids where 1 should follow"},
       {"3 1 2\n0", "f:2: switch 0 has a lower number than the last host; hosts must be 0 to 1"},
       {"4 2 2\n2 2", "f:2: switch 2 is named twice"},
@@ -164,14 +166,14 @@ TEST(HpccTopology, names_file_line_and_cause_of_every_error) {
       {"3 1 1\n2\n0 2 400Gbps 1us 0\n1 2 400Gbps 1us 0",
        "f:4: more lines than the 1 links of the first line"},
       {"3 1 2\n2\n0 2 400Gbps 1us", "f:3: a link is \"node node rate delay loss\", this line has 4 words"},
-      {"3 1 2\n2\n0 9 400Gbps 1us 0", "f:3: \"9\" is not the id of a node, 0 to 2"},
+      {"3 1 2\n2\n0 9 400Gbps 1us 0", "f:3: '9' is not the id of a node, 0 to 2"},
       {"3 1 2\n2\n2 2 400Gbps 1us 0", "f:3: node 2 is linked to itself"},
       {"3 1 2\n2\n0 1 400Gbps 1us 0", "f:3: hosts 0 and 1 are linked directly; a switch must be between"},
-      {"3 1 2\n2\n0 2 400 1us 0", "f:3: \"400\" is no rate from 1Mbps to 10Tbps"},
-      {"3 1 2\n2\n0 2 0Gbps 1us 0", "f:3: \"0Gbps\" is no rate from 1Mbps to 10Tbps"},
-      {"3 1 2\n2\n0 2 400Gbps -1us 0", "f:3: \"-1us\" is no delay from 0ns to 1s"},
-      {"3 1 2\n2\n0 2 400Gbps 5 0", "f:3: \"5\" is no delay from 0ns to 1s"},
-      {"3 1 2\n2\n0 2 400Gbps 1us 1.5", "f:3: \"1.5\" is no probability from 0 to 1"},
+      {"3 1 2\n2\n0 2 400 1us 0", "f:3: '400' is no rate from 1Mbps to 10Tbps"},
+      {"3 1 2\n2\n0 2 0Gbps 1us 0", "f:3: '0Gbps' is no rate from 1Mbps to 10Tbps"},
+      {"3 1 2\n2\n0 2 400Gbps -1us 0", "f:3: '-1us' is no delay from 0ns to 1s"},
+      {"3 1 2\n2\n0 2 400Gbps 5 0", "f:3: '5' is no delay from 0ns to 1s"},
+      {"3 1 2\n2\n0 2 400Gbps 1us 1.5", "f:3: '1.5' is no probability from 0 to 1"},
       {"3 1 2\n2\n0 2 400Gbps 1us 0\n0 2 400Gbps 1us 0", "f:4: host 0 has 2 links, not 1"},
   };
   for (const Bad& bad : table) {
@@ -221,6 +223,33 @@ TEST(Readers, survive_hostile_bytes) {
     }
   }
   EXPECT_GT(good, 100);
+}
+
+// Two ends with four equal ways between them.
+TEST(HpccTopology, the_sets_of_equal_ways_are_bounded) {
+  const Topology topology =
+      parse_hpcc_topology("f",
+                          "4 2 6\n2 3\n0 2 1Gbps 1us 0\n1 3 1Gbps 1us 0\n2 3 1Gbps 1us 0\n2 3 1Gbps 1us 0\n"
+                          "2 3 1Gbps 1us 0\n2 3 1Gbps 1us 0\n")
+          .value();
+  EXPECT_EQ(topology.graph->members.size(), 10U);  // 1 + 4 at each switch
+  EXPECT_TRUE(shortest_routes(topology, 10));
+  EXPECT_FALSE(shortest_routes(topology, 9));
+}
+
+TEST(Readers, refuse_what_would_take_much_memory_before_they_take_it) {
+  EXPECT_EQ(parse_topo("f", "Nodes 4000000000").error(),
+            "f:1: nodes is '4000000000'; it must be a whole number from 2 to 1048576");
+  EXPECT_EQ(parse_hpcc_topology("f", "4000000000 1 2").error(), "f:1: 4000000000 nodes; the limit is 65536");
+  EXPECT_EQ(parse_hpcc_topology("f", "65536 1 1048576\n65535").error(),
+            "f:2: the file ends where 1048576 more links should follow");
+}
+
+TEST(Generators, count_the_cables_of_a_fat_tree_exactly) {
+  FatTreeSpec spec = full_fat_tree(128, 400'000'000'000, 0);  // half a million hosts
+  EXPECT_EQ(check_fat_tree(spec), "");
+  spec.planes = 8;
+  EXPECT_EQ(check_fat_tree(spec), "12582912 cables are too many; the limit is 8388608");
 }
 
 TEST(Generators, refuse_impossible_shapes_with_a_sentence) {
