@@ -215,7 +215,7 @@ class Errors(unittest.TestCase):
         (2, "two different hosts", ["--fabric", "leaf-spine", "--load", "single:from=1,to=1"]),
         (2, "one cable each; several planes need", ["--topo", DATA / "hpcc_star.txt", "--planes", "2", "--load", "single"]),
         (2, "is for 128 hosts, but the topology has 64", ["--topo", DATA / "ls64_400.topo", "--cm", DATA / "perm128_2M.cm"]),
-        (2, "\"connections\" is not known", ["--topo", DATA / "perm128_2M.cm", "--load", "single"]),
+        (2, "'connections' is not known", ["--topo", DATA / "perm128_2M.cm", "--load", "single"]),
         (2, "no such transport; there are mroce, tcp", [*SMALL, "--transport", "roce"]),
         (2, "the fabric has mtu", [*SMALL, "--set", "foo=1"]),
         (2, "mroce has paths", [*SMALL, "--set", "foo=1"]),
