@@ -51,7 +51,7 @@ struct LinkSample {
   uint32_t queue_bytes = 0;    // with the packet that is being sent
 };
 
-// Called on one thread at a time, in the order of time.
+// Called on one thread at a time; packets, incidents and samples each in the order of time.
 class TraceSink {
  public:
   virtual ~TraceSink() = default;
