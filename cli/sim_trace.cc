@@ -11,7 +11,6 @@
 #include "sim/faults.h"
 #include "sim/perfetto.h"
 #include "sim/text_lines.h"
-#include "sim/time_text.h"
 
 namespace mroce::cli {
 
@@ -198,8 +197,9 @@ Outcome<void> SimTraces::write(std::span<const sim::Flow> flows, const std::stri
     for (size_t i = 0; i < columns_.size(); ++i) columns_[i] = i;
   }
   if (samples_ && samples_->interval() != interval_) {
-    notices_.push_back(fmt::format("samples are {} us apart, not {}: there would have been too many",
-                                   sim::exact_us(samples_->interval()), sim::exact_us(interval_)));
+    notices_.push_back(
+        fmt::format("samples are {} us apart, not {}: there would have been too many; watch fewer links",
+                    static_cast<double>(samples_->interval()) / 1e6, static_cast<double>(interval_) / 1e6));
   }
   if (auto done = close_capture(); !done) return done;
   if (auto done = write_queues(); !done) return done;
