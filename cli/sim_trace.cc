@@ -93,7 +93,7 @@ Outcome<void> open_file(std::ofstream& file, const std::string& path) {
 }
 
 std::string packets_on(uint64_t packets, size_t links) {
-  return fmt::format("{} packets on {} link{}, by direction", grouped(packets), links, links == 1 ? "" : "s");
+  return fmt::format("{} packets on {} link{}", grouped(packets), links, links == 1 ? "" : "s");
 }
 
 }  // namespace
