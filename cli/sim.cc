@@ -40,7 +40,7 @@ Outcome<void> check_choices(const SimOptions& options) {
     return failure(kUsage, "which flows?", "give either --cm FILE or --load NAME:KEY=VALUE,…");
   }
   if (options.json && options.csv) return failure(kUsage, "--json and --csv at once", "choose one");
-  return {};
+  return check_traces(options.traces);
 }
 
 // On every link of the fabric, in both directions: data and acknowledgements alike.
@@ -53,6 +53,17 @@ Outcome<double> set_loss(sim::Topology& topology, const std::string& text) {
   }
   for (sim::LinkSpec& link : topology.links) link.loss = *loss;
   return *loss;
+}
+
+// Without what differs between runs of the same input.
+std::string trace_about(const SimReport& report) {
+  nlohmann::ordered_json about = {{"transport", report.transport},
+                                  {"topology", report.topology},
+                                  {"load", report.load},
+                                  {"fabric", report.fabric},
+                                  {"seed", report.seed}};
+  about["trouble"] = report.trouble();
+  return about.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -98,6 +109,13 @@ Outcome<Simulation> simulate(const SimOptions& options,
     return failure(kUsage, error, "take a smaller one");
   }
   maker.prepare(run);
+  std::unique_ptr<SimTraces> traces;
+  if (options.traces.any()) {
+    auto opened = SimTraces::open(options.traces, *topology, transport->protocol());
+    if (!opened) return tl::unexpected(opened.error());
+    traces = std::move(*opened);
+    run.trace = traces->run_options();
+  }
   if (progress) {
     run.progress = [&](sim::SimTime now, uint64_t finished) { progress(now, finished, out.flows.size()); };
   }
@@ -118,6 +136,11 @@ Outcome<Simulation> simulate(const SimOptions& options,
   out.wire = run.wire;
   out.payload_mtu = run.payload_mtu;
   report.result = std::move(*result);
+  if (traces != nullptr) {
+    if (auto done = traces->write(out.flows, trace_about(report)); !done) return tl::unexpected(done.error());
+    out.written = traces->written();
+    out.notices = traces->notices();
+  }
   out.topology = std::move(*topology);
   return out;
 }
@@ -128,7 +151,11 @@ constexpr const char* kFooter = R"(Examples:
   mroce sim --fabric fat-tree:hosts=128 --load permutation:size=2M
   mroce sim --topo ft128_400.topo --cm incast64_2M.cm --transport rocev2 --json
   mroce sim --fabric leaf-spine:leaves=8 --planes 4 --load ring:size=64M \
-            --fault "down plane 1 at 100us until 1ms" --flows flows.csv)";
+            --fault "down plane 1 at 100us until 1ms" --flows flows.csv
+  mroce sim --fabric fat-tree:hosts=128 --load incast:senders=64,size=2M --transport rocev2 \
+            --perfetto incast.json --queues incast.csv --watch 16 --sample 5us
+  mroce sim --fabric leaf-spine --load permutation:size=1M --pcapng leaf2.pcapng \
+            --capture "leaf 2 -> spine 1" --capture "host 3")";
 
 constexpr const char* kTransportHelp =
     R"(Transports, and the fabric that each gets unless --set says otherwise
@@ -161,6 +188,12 @@ Outcome<void> write_flows(const Simulation& simulation, const std::string& path)
   return {};
 }
 
+std::string files_text(const Simulation& simulation) {
+  std::string text;
+  for (const std::string& line : simulation.written) text += fmt::format("  {:<16} {}\n", "wrote", line);
+  return text;
+}
+
 Outcome<int> run_sim(const SimOptions& options) {
   Progress progress;
   auto last = SteadyClock::now();
@@ -183,11 +216,35 @@ Outcome<int> run_sim(const SimOptions& options) {
   else if (options.csv)
     fmt::print("{}", sim_csv(sim_json(report)));
   else
-    fmt::print("{}", sim_table(report));
+    fmt::print("{}", sim_table(report) + files_text(*simulation));
   std::fflush(stdout);
+  for (const std::string& notice : simulation->notices) fmt::print(stderr, "mroce: {}\n", notice);
   if (report.result.complete) return kFine;
   const bool late = report.result.limit_reached;
   return failure(kFindings, report.trouble(), late ? "see --limit" : "");
+}
+
+}  // namespace
+
+namespace {
+
+void add_trace_options(CLI::App& sim, SimTraceOptions& options) {
+  sim.add_option("--pcapng", options.pcapng, "write the packets on the links of --capture")
+      ->type_name("FILE");
+  sim.add_option("--capture", options.captures, "links for --pcapng; may be repeated")
+      ->type_name("LINKS")
+      ->allow_extra_args(false);
+  sim.add_option("--snaplen", options.snap_bytes, "bytes of a packet, at least its headers; 0")
+      ->type_name("BYTES")
+      ->check(CLI::Range(0U, 65535U));
+  sim.add_option("--queues", options.queues, "write queues, throughput and pauses over time")
+      ->type_name("FILE.csv");
+  sim.add_option("--perfetto", options.perfetto, "write what happened, for ui.perfetto.dev")
+      ->type_name("FILE.json");
+  sim.add_option("--watch", options.watches, "links for these two, or how many; 8; may be repeated")
+      ->type_name("LINKS|N")
+      ->allow_extra_args(false);
+  sim.add_option("--sample", options.sample, "time between samples for these two; 1us")->type_name("TIME");
 }
 
 }  // namespace
@@ -218,10 +275,11 @@ void add_sim(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(1U, sim::kMaxThreads));
   sim->add_option("--limit", options->limit, "end of simulated time; 10s")->type_name("TIME");
   sim->add_option("--flows", options->flow_table, "write a line for each flow")->type_name("FILE.csv");
+  add_trace_options(*sim, options->traces);
   sim->add_flag("--json", options->json, "as JSON");
   sim->add_flag("--csv", options->csv, "as a line of CSV, with a header");
-  sim->footer(fmt::format("{}\n{}\n{}\n{}\n{}\n{}", kTransportHelp, kFabricHelp, kLoadHelp, kFaultHelp,
-                          settings_help(), kFooter));
+  sim->footer(fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", kTransportHelp, kFabricHelp, kLoadHelp, kFaultHelp,
+                          kTraceHelp, settings_help(), kFooter));
   sim->callback([options, &exit_code] {
     const auto done = run_sim(*options);
     exit_code = done ? *done : report(done.error());

@@ -7,6 +7,7 @@
 
 #include "cli/outcome.h"
 #include "cli/sim_report.h"
+#include "cli/sim_trace.h"
 #include "sim/flow.h"
 #include "sim/topology.h"
 #include "sim/transport.h"
@@ -27,6 +28,7 @@ struct SimOptions {
   std::vector<std::string> sets;
   std::vector<std::string> faults;
   std::string flow_table;  // to be written
+  SimTraceOptions traces;
   bool json = false;
   bool csv = false;
 };
@@ -37,6 +39,9 @@ struct Simulation {
   sim::WireSize wire;
   uint32_t payload_mtu = 0;
   std::vector<sim::Flow> flows;
+  // What the traces say about themselves.
+  std::vector<std::string> written;
+  std::vector<std::string> notices;
 };
 
 // The failure is one of the command line or of a file; flows that do not finish are in the report.

@@ -46,6 +46,11 @@ uint8_t SimTransport::data_class() const {
   return rocev2 == nullptr ? 0 : static_cast<uint8_t>(rocev2->data_priority);
 }
 
+sim::WireProtocol SimTransport::protocol() const {
+  if (is_mroce()) return sim::WireProtocol::kMroce;
+  return std::holds_alternative<TcpOptions>(options) ? sim::WireProtocol::kTcp : sim::WireProtocol::kRocev2;
+}
+
 Outcome<bool> SimTransport::set(std::string_view key, std::string_view value) {
   if (auto* mroce = std::get_if<MroceOptions>(&options)) return set_by_name(*mroce, key, value);
   if (auto* tcp = std::get_if<TcpOptions>(&options)) return set_by_name(*tcp, key, value);

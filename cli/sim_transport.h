@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/outcome.h"
+#include "sim/frame.h"
 #include "sim/mroce_transport.h"
 #include "sim/rocev2_options.h"
 #include "sim/run.h"
@@ -26,6 +27,7 @@ struct SimTransport {
   bool is_mroce() const { return std::holds_alternative<sim::MroceOptions>(options); }
   // The class of data of flows that ask for none.
   uint8_t data_class() const;
+  sim::WireProtocol protocol() const;
   // False: it has no such key. The failure is a bad value.
   Outcome<bool> set(std::string_view key, std::string_view value);
   std::string keys() const;

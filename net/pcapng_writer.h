@@ -1,5 +1,5 @@
-// PcapngWriter: datagrams as a pcapng file that Wireshark opens (draft-ietf-opsawg-pcapng: a section header,
-// one interface of link type RAW, an enhanced packet block for each datagram with nanosecond time stamps).
+// PcapngWriter: datagrams as a pcapng file that Wireshark opens (core/trace/pcapng.h), with one interface of
+// link type RAW.
 //
 // Sockets show no IP and UDP headers, so they are made up from the addresses; lengths and checksums are
 // right. Buffered; stops at a maximum size, says so in the last packet's comment, and counts what it left
@@ -48,7 +48,6 @@ class PcapngWriter {
   explicit PcapngWriter(FileDescriptor file, uint64_t max_bytes)
       : file_(std::move(file)), max_bytes_(max_bytes) {}
   void append_headers(const TracedDatagram& datagram, std::span<const Slice> slices, uint32_t udp_bytes);
-  void append_block(uint32_t type, std::span<const std::byte> body);
   void flush();
 
   FileDescriptor file_;
@@ -58,7 +57,6 @@ class PcapngWriter {
   uint64_t left_out_ = 0;
   bool full_ = false;
   std::vector<std::byte> packet_;  // scratch: one IP packet
-  std::vector<std::byte> block_;   // scratch: one block body
   std::vector<std::byte> buffer_;
 };
 

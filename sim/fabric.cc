@@ -106,6 +106,11 @@ void Fabric::set_quiet(uint32_t id) {
                                    : serialisation(least - margin, link.rate_bps);
 }
 
+uint64_t Fabric::max_queue_bytes(uint32_t link) const {
+  const double rate = static_cast<double>(topology.links[link].rate_bps);
+  return static_cast<uint64_t>(static_cast<double>(links[link].max_backlog) * rate / 8e12 + 0.5);
+}
+
 uint64_t Fabric::memory_bytes() const {
   uint64_t sum = links.capacity() * sizeof(Link) + far_end.capacity() * sizeof(uint32_t) +
                  switches.capacity() * sizeof(Switch) + ingress.capacity() * sizeof(Ingress) +

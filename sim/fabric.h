@@ -104,6 +104,7 @@ struct Fabric {
   void set_quiet(uint32_t link);
   std::unique_ptr<LinkTrouble> make_trouble(uint32_t link) const;
   uint64_t memory_bytes() const;
+  uint64_t max_queue_bytes(uint32_t link) const;  // so far
   uint64_t queue_limit(uint32_t link) const {
     const uint64_t own = topology.links[link].queue_bytes;
     return own != 0 ? own : config.queue_bytes;

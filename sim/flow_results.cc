@@ -6,14 +6,12 @@
 #include <ostream>
 #include <vector>
 
+#include "sim/time_text.h"
+
 namespace mroce::sim {
 namespace {
 
 constexpr SimTime kPicosInMicro = 1'000'000;
-
-std::string exact_us(SimTime time) {
-  return fmt::format("{}.{:06}", time / kPicosInMicro, time % kPicosInMicro);
-}
 
 double as_us(SimTime time) {
   return static_cast<double>(time) / static_cast<double>(kPicosInMicro);

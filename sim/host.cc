@@ -20,6 +20,9 @@ void Partition::hold(uint32_t host, uint32_t port, Packet* packet) {
     ++state.receiver_drops;
     ++counters_.receiver_drops;
     state.transport->on_receive_drop(now_);
+    if (incidents_ != nullptr) {
+      note(Incident::Kind::kRefused, fabric_.topology.links[first + port].reverse, *packet);
+    }
     if (fabric_.config.credit.buffer_bytes != 0) {
       return_credit(fabric_.topology.links[first + port].reverse, packet->priority, packet->bytes);
     }

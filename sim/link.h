@@ -58,6 +58,15 @@ struct alignas(64) ClassQueues {
   std::array<int64_t, kClasses> credit{};
   std::array<SimTime, kClasses> paused_since{};
   SimTime paused_time = 0;
+
+  // Sum over classes, with pauses that are not over.
+  SimTime paused_until(SimTime now) const {
+    SimTime sum = paused_time;
+    for (uint32_t c = 0; c < kClasses; ++c) {
+      if ((paused >> c & 1) != 0) sum += now - paused_since[c];
+    }
+    return sum;
+  }
 };
 
 // What may happen to packets on the link. Loss is drawn at the far end, in order of arrival.
@@ -89,6 +98,7 @@ struct alignas(64) Link {
     kTroubled = 16,  // packets may be lost: see LinkTrouble
     kAvoided = 32,   // its switch knows that it is down
     kToHost = 64,
+    kWatched = 128,  // its packets are traced: see trace.h
   };
 
   Packet* head = nullptr;

@@ -16,7 +16,8 @@ constexpr uint64_t kRegionBytes = uint64_t{1} << 62;
 constexpr uint32_t kFlowShift = 40;             // of an address: flow << 40 | offset
 constexpr uint64_t kMessageBytes = 1ULL << 30;  // longer flows are several WRITEs
 constexpr uint32_t kMaxPostedMessages = 4;
-constexpr uint32_t kPortsAhead = 2;  // packets chosen for other ports while one is pulled
+constexpr uint32_t kFirstSourcePort = 49152;  // of the dynamic ports, one for each entropy
+constexpr uint32_t kPortsAhead = 2;           // packets chosen for other ports while one is pulled
 
 EngineConfig config_for(const HostContext& context, const MroceOptions& options) {
   EngineConfig config;
@@ -333,6 +334,7 @@ Packet* MroceTransport::to_packet(const TxBurst& burst) {
   packet->plane = static_cast<uint8_t>(burst.port);
   packet->hash = static_cast<uint32_t>(
       mix64(uint64_t{context_.host} << 40 ^ uint64_t{packet->destination} << 16 ^ burst.entropy));
+  packet->source_port = static_cast<uint16_t>(kFirstSourcePort + burst.entropy);
   return packet;
 }
 

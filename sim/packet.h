@@ -42,8 +42,9 @@ struct alignas(64) Packet {
   uint8_t hops = 0;  // switches passed
   PacketKind kind = PacketKind::kData;
   Ecn ecn = Ecn::kNotEct;
-  uint8_t fabric = 0;   // scratch of the fabric
-  SimTime next_at = 0;  // `at` of `next` in the FIFO of a link, so that it need not be fetched yet
+  uint8_t fabric = 0;        // scratch of the fabric
+  uint16_t source_port = 0;  // of UDP, for traces
+  SimTime next_at = 0;       // `at` of `next` in the FIFO of a link, so that it need not be fetched yet
 
   static constexpr size_t kInlineHeader = 64;
   static constexpr size_t kMediumHeader = 320;  // an ACK with four path blocks

@@ -164,21 +164,10 @@ void Partition::on_arrival(const Event& event) {
   link.head = next;
   if (next != nullptr) queue_.push(packet->next_at, event.key, event.what);
   const bool pause = packet->kind == PacketKind::kPause;
-  if (link.is(Link::kTroubled)) [[unlikely]] {
-    LinkTrouble& trouble = *link.trouble;
-    const SimTime started = packet->at - link.delay - link.time_of(packet->bytes);
-    if (pause ? trouble.down > 0 || started < trouble.up_since : trouble.loses(started)) {
-      if (!pause) {
-        ++link.arrived_packets;
-        link.arrived_bytes += packet->bytes;
-        ++link.lost_packets;
-        link.lost_bytes += packet->bytes;
-        ++counters_.lost;
-        if (fabric_.config.credit.buffer_bytes != 0)
-          return_credit(event.id(), packet->priority, packet->bytes);
-      }
-      return pool_.release(packet);
-    }
+  if ((link.flags & (Link::kTroubled | Link::kWatched)) != 0) [[unlikely]] {
+    const bool lost = link.is(Link::kTroubled) && loses(link, *packet);
+    if (link.is(Link::kWatched)) capture(event.id(), *packet, lost);
+    if (lost) return lose(event.id(), link, packet);
   }
   if (pause) [[unlikely]] {
     ++counters_.pause_frames;
@@ -191,6 +180,37 @@ void Partition::on_arrival(const Event& event) {
   packet->ingress = link.to_port;
   if (link.is(Link::kToHost)) return host_arrival(link.to, link.to_port, packet);
   forward(link.to - fabric_.topology.hosts, packet);
+}
+
+bool Partition::loses(Link& link, const Packet& packet) {
+  LinkTrouble& trouble = *link.trouble;
+  const SimTime started = packet.at - link.delay - link.time_of(packet.bytes);
+  if (packet.kind == PacketKind::kPause) return trouble.down > 0 || started < trouble.up_since;
+  return trouble.loses(started);
+}
+
+void Partition::lose(uint32_t id, Link& link, Packet* packet) {
+  if (packet->kind != PacketKind::kPause) {
+    ++link.arrived_packets;
+    link.arrived_bytes += packet->bytes;
+    ++link.lost_packets;
+    link.lost_bytes += packet->bytes;
+    ++counters_.lost;
+    if (incidents_ != nullptr) note(Incident::Kind::kLost, id, *packet);
+    if (fabric_.config.credit.buffer_bytes != 0) return_credit(id, packet->priority, packet->bytes);
+  }
+  pool_.release(packet);
+}
+
+void Partition::note(Incident::Kind kind, uint32_t link, const Packet& packet, DropReason reason) {
+  incidents_->push_back({now_, link, kind, reason, packet.priority, packet.source, packet.destination,
+                         packet.bytes, packet.flow});
+}
+
+void Partition::capture(uint32_t link, const Packet& packet, bool lost) {
+  const std::span<const std::byte> header = packet.header();
+  log_->packets.push_back({{packet, now_, link, lost}, log_->bytes.size()});
+  log_->bytes.insert(log_->bytes.end(), header.begin(), header.end());
 }
 
 SimTime Partition::earliest() const {

@@ -9,6 +9,7 @@
 #include "sim/fabric.h"
 #include "sim/faults.h"
 #include "sim/scheduler.h"
+#include "sim/trace.h"
 
 namespace mroce::sim {
 
@@ -56,6 +57,11 @@ class Partition final : public FlowObserver {
   PacketPool& pool() { return pool_; }
   EventQueue& queue() { return queue_; }
 
+  // Before it runs; null: nothing is noted.
+  void note_in(TraceLog* log) {
+    log_ = log;
+    incidents_ = log != nullptr && log->incidents_wanted ? &log->incidents : nullptr;
+  }
   void start_flow(SimTime at, uint32_t flow);
   // Runs all events before `limit`.
   void run(SimTime limit);
@@ -83,6 +89,8 @@ class Partition final : public FlowObserver {
   // partition.cc
   void dispatch(const Event& event);
   void on_arrival(const Event& event);
+  bool loses(Link& link, const Packet& packet);
+  void lose(uint32_t id, Link& link, Packet* packet);
   void prefetch_events();
   void prefetch_link(const Event& event) const;
   void prefetch_packet(const Event& event) const;
@@ -109,7 +117,8 @@ class Partition final : public FlowObserver {
   uint32_t least_queued(const NextLinks& next, uint32_t start) const;
   uint32_t depth_of(Link& link, uint32_t priority) const;
   bool marks(Switch& sw, const Packet& packet, uint32_t depth) const;
-  void drop(Switch& sw, Packet* packet, DropReason reason);
+  void drop(Switch& sw, uint32_t link, Packet* packet, DropReason reason);
+  uint32_t link_in(uint32_t index, const Packet& packet) const;
   // pfc.cc: occupancy of a switch
   bool admit(Switch& sw, uint32_t index, Link& link, Packet* packet);
   bool admit_lossless(Switch& sw, uint32_t port, Packet* packet);
@@ -138,6 +147,9 @@ class Partition final : public FlowObserver {
   void change_rate(uint32_t id, Link& link);
   void set_avoided(Link& link, bool avoided);
   LinkTrouble& trouble(uint32_t id, Link& link);
+  // partition.cc: for traces
+  void note(Incident::Kind kind, uint32_t link, const Packet& packet, DropReason reason = DropReason::count);
+  void capture(uint32_t link, const Packet& packet, bool lost);
 
   uint32_t partition_of(uint32_t node) const { return partition_of_[node]; }
 
@@ -157,6 +169,8 @@ class Partition final : public FlowObserver {
   FabricCounters counters_;
   std::vector<uint32_t> crossing_;  // links with kListed
   std::vector<Outbox> outboxes_;
+  TraceLog* log_ = nullptr;
+  std::vector<Incident>* incidents_ = nullptr;  // null: they are not wanted
   std::vector<FlowNotice> notices_;
   FlowStarts starts_;
   uint64_t finished_ = 0;

@@ -33,7 +33,7 @@ bool Partition::admit(Switch& sw, uint32_t index, Link& link, Packet* packet) {
     if (config.shared.bytes != 0 &&
         (packet->bytes > free ||
          static_cast<double>(wanted) > config.shared.alpha * static_cast<double>(free))) {
-      drop(sw, packet, DropReason::shared_buffer);
+      drop(sw, static_cast<uint32_t>(&link - links_), packet, DropReason::shared_buffer);
       return false;
     }
     sw.shared += packet->bytes;
@@ -52,7 +52,7 @@ bool Partition::admit_lossless(Switch& sw, uint32_t port, Packet* packet) {
   const bool over = full || in.bytes[c] - in.in_headroom[c] + packet->bytes > threshold;
   if (over) {
     if (in.in_headroom[c] + packet->bytes > in.headroom) {
-      drop(sw, packet, DropReason::headroom);
+      drop(sw, fabric_.topology.links[port].reverse, packet, DropReason::headroom);
       return false;
     }
     in.in_headroom[c] += packet->bytes;

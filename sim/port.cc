@@ -179,6 +179,14 @@ void Partition::set_paused(uint32_t id, uint32_t priority, bool paused) {
   const uint32_t bit = 1U << priority;
   if (paused == ((queues.paused & bit) != 0)) return;
   queues.paused ^= bit;
+  if (incidents_ != nullptr) {
+    Incident incident;
+    incident.at = now_;
+    incident.link = id;
+    incident.kind = paused ? Incident::Kind::kPause : Incident::Kind::kResume;
+    incident.priority = static_cast<uint8_t>(priority);
+    incidents_->push_back(incident);
+  }
   if (id < fabric_.host_links) {
     const uint32_t planes = fabric_.topology.planes;
     fabric_.hosts[id / planes].transport->on_pause(now_, id % planes, queues.paused);

@@ -13,6 +13,7 @@ namespace mroce::sim {
 namespace {
 
 constexpr uint32_t kFirstQpn = 16;
+constexpr uint16_t kFirstSourcePort = 0xc000;  // of the dynamic ports, as drivers take them
 
 uint32_t qpn_of(uint32_t flow) {
   MROCE_ASSERT(flow < rocev2::kPsnMask - kFirstQpn);
@@ -224,6 +225,7 @@ Packet* Rocev2Transport::pull(SimTime now, uint32_t port) {
   packet->bytes = context_.wire.of(out.payload, out.pad + out.header_bytes + rocev2::kIcrcBytes);
   packet->hash = static_cast<uint32_t>(out.tag >> 32);
   packet->flow = flow_of(out.qpn);
+  packet->source_port = out.entropy | kFirstSourcePort;
   packet->kind = kind_of(out);
   packet->priority = static_cast<uint8_t>(priority_of(out));
   packet->ecn = out.ect ? Ecn::kEct0 : Ecn::kNotEct;

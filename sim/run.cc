@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <barrier>
 #include <bit>
+#include <optional>
 #include <thread>
 
 #include "core/base/assert.h"
 #include "sim/cut.h"
 #include "sim/deadlock.h"
+#include "sim/run_trace.h"
 
 namespace mroce::sim {
 namespace {
@@ -65,6 +67,7 @@ class Run {
         fabric_(topology, options.fabric, full_packet_, options.seed),
         cut_(cut_fabric(topology, options.threads)) {
     fabric_.cut(cut_.partition_of);
+    trace_.emplace(options.trace, fabric_, cut_.count);
     base_rtt_ = topology.base_rtt(full_packet_, kAckBytes);
     trigger_delay_ = std::max<SimTime>(topology.min_delay(), 1);
     window_ = std::min(cut_.lookahead, std::max<SimTime>(base_rtt_, microseconds(1)));
@@ -77,6 +80,7 @@ class Run {
     for (uint32_t p = 0; p < cut_.count; ++p) {
       partitions_.push_back(std::make_unique<Partition>(fabric_, cut_.partition_of, p, cut_.count, bits,
                                                         flows_, scheduler_, faults_));
+      partitions_.back()->note_in(trace_->log(p));
     }
     if (std::string error = make_transports(factory); !error.empty()) return tl::unexpected(std::move(error));
     if (options_.prepare) {
@@ -117,6 +121,7 @@ class Run {
   // One thread runs this between windows, while the others wait. Sets the next window; false: the end.
   bool plan() {
     if (scheduler_ != nullptr) deliver_notices();
+    trace_->merge();
     constexpr uint64_t kWindowsPerBalance = 16;
     constexpr uint64_t kWindowsPerReport = 64;
     const bool balance = ++windows_ % kWindowsPerBalance == 0;
@@ -138,8 +143,9 @@ class Run {
       limit_reached_ = finished != flows_.size() && first != kEndOfTime;
       return false;
     }
+    trace_->sample_until(first);
     begin_ = first;
-    limit_ = std::min(end, first + window_);
+    limit_ = std::min({end, first + window_, trace_->next_sample()});
     return true;
   }
 
@@ -198,6 +204,7 @@ class Run {
   uint32_t full_packet_;
   Fabric fabric_;
   Cut cut_;
+  std::optional<RunTrace> trace_;
   SimTime base_rtt_ = 0;
   SimTime trigger_delay_ = 0;
   SimTime window_ = 0;
@@ -222,6 +229,7 @@ RunResult Run::result() {
     result.packet_bytes += partition->pool().memory_bytes();
     result.fabric_bytes += partition->memory_bytes() - partition->pool().memory_bytes();
   }
+  trace_->end(result.simulated);
   result.base_rtt = base_rtt_;
   result.partitions = cut_.count;
   result.complete = result.flows_finished == flows_.size();
@@ -263,14 +271,9 @@ void Run::add_port(uint32_t id, SimTime end, SwitchCounters& counters) {
   if (&link != &end_of_link) hold(end_of_link.head);
   if (link.classes != nullptr) {
     for (const PacketList& list : link.classes->waiting) hold(list.head);
-    counters.paused_time += link.classes->paused_time;
-    for (uint32_t c = 0; c < kClasses; ++c) {
-      if ((link.classes->paused >> c & 1) != 0) counters.paused_time += end - link.classes->paused_since[c];
-    }
+    counters.paused_time += link.classes->paused_until(end);
   }
-  const double bytes =
-      static_cast<double>(link.max_backlog) * static_cast<double>(topology_.links[id].rate_bps) / 8e12;
-  counters.max_queue = std::max(counters.max_queue, static_cast<uint64_t>(bytes + 0.5));
+  counters.max_queue = std::max(counters.max_queue, fabric_.max_queue_bytes(id));
   const Link& in = fabric_.links[fabric_.far_end[topology_.links[id].reverse]];
   counters.packets_in += in.arrived_packets - in.lost_packets;
   counters.bytes_in += in.arrived_bytes - in.lost_bytes;

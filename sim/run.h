@@ -17,6 +17,7 @@
 #include "sim/partition.h"
 #include "sim/scheduler.h"
 #include "sim/topology.h"
+#include "sim/trace.h"
 #include "sim/transport.h"
 
 namespace mroce::sim {
@@ -37,6 +38,7 @@ struct RunOptions {
   std::function<std::string(SimTime base_rtt)> prepare;
   // Called every now and then while the run goes on, on any thread, one at a time; may do nothing to the run.
   std::function<void(SimTime now, uint64_t flows_finished)> progress;
+  TraceOptions trace;
 };
 
 struct RunResult {

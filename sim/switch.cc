@@ -10,7 +10,7 @@ void Partition::forward(uint32_t index, Packet* packet) {
   ++packet->hops;
   const NextLinks next = fabric_.routing.next(index, packet->destination);
   if (next.count == 0) [[unlikely]]
-    return drop(sw, packet, DropReason::no_route);
+    return drop(sw, link_in(index, *packet), packet, DropReason::no_route);
   const uint32_t id = next.count == 1 ? next.link(0) : choose(index, next, *packet);
   Link& link = links_[id];
   bool mark = false;
@@ -18,7 +18,7 @@ void Partition::forward(uint32_t index, Packet* packet) {
     const uint32_t depth = depth_of(link, packet->priority) + packet->bytes;
     const uint64_t limit = fabric_.queue_limit(id);
     if (limit != 0 && depth > limit && !fabric_.lossless(packet->priority)) {
-      return drop(sw, packet, DropReason::queue);
+      return drop(sw, id, packet, DropReason::queue);
     }
     mark = marks(sw, *packet, depth);
   }
@@ -27,6 +27,7 @@ void Partition::forward(uint32_t index, Packet* packet) {
     packet->ecn = Ecn::kCe;
     ++sw.counters.marks;
     ++counters_.marks;
+    if (incidents_ != nullptr) note(Incident::Kind::kMark, id, *packet);
   }
   send(id, packet);
 }
@@ -83,7 +84,15 @@ uint32_t Partition::least_queued(const NextLinks& next, uint32_t start) const {
   return best;
 }
 
-void Partition::drop(Switch& sw, Packet* packet, DropReason reason) {
+// The link that the packet came in by.
+uint32_t Partition::link_in(uint32_t index, const Packet& packet) const {
+  const Topology& topology = fabric_.topology;
+  return topology.links[topology.switches[index].first_link + packet.ingress].reverse;
+}
+
+// `link`: see Incident.
+void Partition::drop(Switch& sw, uint32_t link, Packet* packet, DropReason reason) {
+  if (incidents_ != nullptr) note(Incident::Kind::kDrop, link, *packet, reason);
   ++sw.counters.drops[static_cast<size_t>(reason)];
   sw.counters.dropped_bytes += packet->bytes;
   ++counters_.switch_drops;

@@ -39,9 +39,10 @@ struct TcpHeader {
     std::memcpy(packet.header(), this, kFixed);
     if (blocks != 0) std::memcpy(packet.header() + kFixed, sack.data(), blocks * sizeof(TcpSackBlock));
   }
-  static TcpHeader read(const Packet& packet) {
+  static TcpHeader read(const Packet& packet) { return read(packet.header()); }
+  static TcpHeader read(std::span<const std::byte> bytes) {
     TcpHeader header;
-    const std::byte* const from = packet.header().data();
+    const std::byte* const from = bytes.data();
     std::memcpy(static_cast<void*>(&header), from, kFixed);
     header.blocks = std::min<uint8_t>(header.blocks, kMaxBlocks);
     if (header.blocks != 0)

@@ -3,6 +3,7 @@
 import csv
 import json
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -197,6 +198,174 @@ class Faults(unittest.TestCase):
         self.assertAlmostEqual(out["drops_by_reason"]["link"] / sent, 1 - 0.99 ** 4, delta=0.008)
 
 
+def tshark(path, *fields, only=""):
+    """The fields of the packets of a capture, a tuple for each packet."""
+    done = subprocess.run(["tshark", "-r", path, "-o", "ip.check_checksum:TRUE", "-Y", only, "-T", "fields", "-E",
+                           "separator=|", *(word for field in fields for word in ("-e", field))],
+                          capture_output=True, text=True, timeout=60, check=True)
+    return [tuple(line.split("|")) for line in done.stdout.splitlines()]
+
+
+class Traces(unittest.TestCase):
+    # Host 0 is the bottleneck; its leaf pauses others.
+    INCAST = ["--fabric", "leaf-spine:leaves=4,hosts_per_leaf=4,spines=4", "--load", "incast:senders=12,size=256K"]
+    PAUSING = [*INCAST, "--transport", "rocev2", "--set", "shared_buffer=400K"]
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def traces(self, name="t"):
+        return ["--pcapng", self.folder / f"{name}.pcapng", "--capture", "host 0", "--capture", "leaf 1 -> spine 2",
+                "--queues", self.folder / f"{name}.csv", "--perfetto", self.folder / f"{name}.json"]
+
+    def events(self, *words, **more):
+        result = result_of(*words, "--perfetto", self.folder / "t.json", **more)
+        trace = json.loads((self.folder / "t.json").read_text())
+        self.assertEqual(trace["otherData"]["seed"], 1)
+        return result, trace["traceEvents"]
+
+    def test_they_change_nothing_and_are_the_same_on_one_thread_and_on_two(self):
+        for transport in ("mroce", "dctcp", "rocev2", "irn"):
+            with self.subTest(transport):
+                words = [*self.INCAST, "--transport", transport, "--loss", "0.1%"]
+                plain = result_of(*words)
+                for threads in (1, 2):
+                    traced = result_of(*words, *self.traces(threads), "--threads", threads)
+                    for key in OF_THE_MACHINE:
+                        traced[key] = plain[key]
+                    self.assertEqual(json.dumps(traced), json.dumps(plain))
+                for kind in ("pcapng", "csv", "json"):
+                    one, two = ((self.folder / f"{threads}.{kind}").read_bytes() for threads in (1, 2))
+                    self.assertGreater(len(one), 1000)
+                    self.assertEqual(one == two, True, kind)
+
+    @unittest.skipUnless(shutil.which("tshark"), "no tshark on this host")
+    def test_wireshark_reads_rocev2_as_infiniband_and_pauses_as_mac_control(self):
+        path = self.folder / "t.pcapng"
+        result = result_of(*self.PAUSING, "--pcapng", path, "--capture", "host 0", "--capture", "host 6", "--snaplen", "9000")
+        packets = tshark(path, "infiniband.bth.opcode", "ip.checksum.status", "frame.len", "frame.cap_len", only="infiniband")
+        self.assertEqual({packet[1] for packet in packets}, {"1"})
+        self.assertTrue(all(packet[2] == packet[3] for packet in packets))
+        writes = [packet for packet in packets if packet[0] in ("6", "7", "8")]
+        # Those of all hosts to host 0, and once more those that host 6 sends.
+        self.assertEqual(len(writes), result["counters"]["data_packets"] * 13 // 12)
+        self.assertEqual(len(tshark(path, "frame.number", only="_ws.malformed or _ws.expert.severity == error")), 0)
+        pauses = tshark(path, "macc.opcode", "macc.cbfc.enbv", "macc.cbfc.pause_time.c3", "frame.interface_name", only="macc")
+        self.assertGreaterEqual(len(pauses), 2)
+        self.assertEqual({pause[:2] for pause in pauses}, {("0x0101", "0x0008")})
+        self.assertEqual([pause[2] for pause in pauses], ["65535", "0"] * (len(pauses) // 2))
+        self.assertEqual({pause[3] for pause in pauses}, {"leaf 1 -> host 6"})
+
+    @unittest.skipUnless(shutil.which("tshark"), "no tshark on this host")
+    def test_a_capture_has_headers_lengths_marks_and_losses(self):
+        path = self.folder / "t.pcapng"
+        result = result_of(*self.INCAST[:2], "--load", "incast:senders=12,size=1M", "--transport", "dctcp", "--pcapng", path,
+                           "--capture", "leaf 0 -> host 0", "--fault", "loss host 0 1%")
+        data = tshark(path, "tcp.len", "frame.len", "frame.cap_len", "ip.dsfield.ecn", "frame.comment", only="tcp.len > 0")
+        self.assertEqual(len(data), result["counters"]["data_packets"])
+        self.assertEqual({packet[:3] for packet in data}, {("4096", str(14 + 20 + 32 + 4096), "66")})
+        self.assertEqual(sum(packet[3] == "3" for packet in data), result["ce_marks"])
+        lost = [packet for packet in data if packet[4] == "lost on this link"]
+        self.assertGreater(len(lost), 5)
+        self.assertEqual(len(data) - len(lost) - result["duplicates"], 12 * 256)
+
+    @unittest.skipUnless(shutil.which("tshark"), "no tshark on this host")
+    def test_a_packet_is_stamped_when_its_last_byte_arrives(self):
+        path = self.folder / "t.pcapng"
+        result_of(*TWO_HOSTS, "--load", "single:size=4096", *AS_HTSIM, "--pcapng", path, "--capture", "host 0", "--capture",
+                  "host 1")
+        times = [(name, float(at) * 1e9) for name, at in tshark(path, "frame.interface_name", "frame.time_epoch")]
+        data, ack = 4160 * 8 / 400 + 1000, 64 * 8 / 400 + 1000
+        wanted = [("host 0 -> leaf 0", data), ("leaf 1 -> host 1", 4 * data), ("host 1 -> leaf 1", 4 * data + ack),
+                  ("leaf 0 -> host 0", 4 * data + 4 * ack)]
+        self.assertEqual([name for name, _ in times], [name for name, _ in wanted])
+        for (_, at), (_, expected) in zip(times, wanted):
+            self.assertAlmostEqual(at, expected, delta=1)
+
+    def test_slices_of_a_track_do_not_overlap_and_are_those_of_the_run(self):
+        flows_file = self.folder / "flows.csv"
+        result, events = self.events(*self.PAUSING, "--flows", flows_file)
+        processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+        threads = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+        tracks = {}
+        for event in events:
+            self.assertIn(event["pid"], processes)
+            if event["ph"] in "Xi":
+                self.assertIn((event["pid"], event["tid"]), threads)
+            if event["ph"] == "X":
+                tracks.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
+        for slices in tracks.values():
+            slices.sort()
+            self.assertTrue(all(a[1] <= b[0] + 1e-9 for a, b in zip(slices, slices[1:])))
+        flows = {e["name"]: (processes[e["pid"]], e["ts"], e["dur"]) for e in events if e.get("cat") == "flow"}
+        table = {f"flow {f['id']} to host {f['dst']}": (f"host {f['src']}", float(f["start_us"]), float(f["fct_us"]))
+                 for f in csv.DictReader(flows_file.read_text().splitlines())}
+        self.assertEqual(flows, table)
+        pauses = [e for e in events if e.get("cat") == "pause"]
+        self.assertEqual(len(pauses), result["pause"]["frames"])
+        of_switches = sum(e["dur"] for e in pauses if not processes[e["pid"]].startswith("host"))
+        self.assertAlmostEqual(of_switches, result["pause"]["us"], places=3)
+
+    def test_drops_and_marks_are_all_there(self):
+        result, events = self.events(*self.INCAST, "--transport", "conweave-irn", "--set", "shared_buffer=400K", "--set",
+                                     "ecn_kmin=20K", "--set", "ecn_kmax=60K", "--loss", "0.5%")
+        self.assertGreater(result["drops_by_reason"]["shared_buffer"], 0)
+        instants = [e for e in events if e["ph"] == "i"]
+        self.assertEqual(sum(e["cat"] == "mark" for e in instants), result["ce_marks"])
+        drops = [e["name"] for e in instants if e["cat"] == "drop"]
+        self.assertEqual({name: drops.count(name) for name in set(drops)},
+                         {name: count for name, count in result["drops_by_reason"].items() if count})
+
+    def test_what_does_not_fit_is_said_loudly(self):
+        done = sim(*PERMUTATION, "--loss", "6%", "--perfetto", self.folder / "t.json", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        drops = json.loads(done.stdout)["drops"]
+        self.assertIn(f"t.json has the first 20,000 of {drops:,} drops only", done.stderr)
+        done = sim(*TWO_HOSTS, "--load", "single:size=20M", "--queues", self.folder / "q.csv", "--sample", "100ps")
+        self.assertIn("us apart, not 0.0001: there would have been too many", done.stderr)
+
+    def test_the_queue_table_is_regular_and_adds_up(self):
+        path = self.folder / "q.csv"
+        result = result_of(*self.PAUSING, "--queues", path, "--sample", "500ns", "--watch", "leaf 0 -> host 0", "--watch",
+                           "leaf 1")
+        rows = list(csv.DictReader(path.read_text().splitlines()))
+        links = {row["link"] for row in rows}
+        self.assertEqual(len(links), 1 + 2 * 8)
+        times = sorted({float(row["time_us"]) for row in rows})
+        self.assertEqual(times, [i / 2 for i in range(len(times))])
+        self.assertEqual(len(rows), len(links) * len(times))
+        self.assertEqual(len(times), int(result["simulated_us"] * 2) + 1)
+        last = [row for row in rows if row["link"] == "leaf 0 -> host 0"]
+        bytes_in = sum(float(row["gbps"]) for row in last) * 500 / 8
+        self.assertAlmostEqual(bytes_in, 12 * 64 * (4096 + 82) + 12 * 16, delta=100)  # the first packet has a RETH
+        self.assertLessEqual(max(float(row["gbps"]) for row in last), 400 + 4300 * 8 / 500)
+        self.assertTrue(any(float(row["paused_us"]) > 0 for row in rows))
+        busiest = self.folder / "b.csv"
+        result_of(*self.PAUSING, "--queues", busiest, "--watch", "3")
+        rows = list(csv.DictReader(busiest.read_text().splitlines()))
+        self.assertEqual(len({row["link"] for row in rows}), 3)
+        self.assertGreater(max(int(row["queue_bytes"]) for row in rows), 0.8 * result["max_queue_bytes"])
+        self.assertLessEqual(max(int(row["queue_bytes"]) for row in rows), result["max_queue_bytes"])
+
+    def test_the_report_names_the_files(self):
+        done = sim(*self.INCAST, *self.traces())
+        self.assertRegex(done.stdout, r"wrote +\S+/t.pcapng: [0-9,]+ packets on 3 links")
+        self.assertRegex(done.stdout, r"wrote +\S+/t.csv: 8 links at [0-9,]+ times")
+        self.assertEqual(done.stderr, "")
+
+    def test_what_cannot_be_written_is_known_before_the_run(self):
+        for option in (["--pcapng", "/nonexistent/x", "--capture", "host 0"], ["--queues", "/nonexistent/x"],
+                       ["--perfetto", "/nonexistent/x"]):
+            done = sim("--fabric", "fat-tree:hosts=1024", "--load", "permutation:size=1G", *option)  # would take minutes
+            self.assertEqual(done.returncode, 3)
+            self.assertIn("cannot write /nonexistent/x: No such file or directory", done.stderr)
+        done = sim(*SMALL, "--queues", "/dev/full")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("cannot write /dev/full", done.stderr)
+
+
 class Errors(unittest.TestCase):
     TABLE = [
         (2, "which network?", []),
@@ -237,6 +406,19 @@ class Errors(unittest.TestCase):
         (2, "is less than a packet", [*SMALL, "--set", "queue_bytes=1K"]),
         (2, "is less than a packet", [*SMALL, "--transport", "ib", "--set", "credit_buffer=1K"]),
         (2, "not in range", [*SMALL, "--planes", "9"]),
+        (2, "--capture without --pcapng", [*SMALL, "--capture", "host 3"]),
+        (2, "--pcapng without --capture", [*SMALL, "--pcapng", "/dev/null"]),
+        (2, "--snaplen without --pcapng", [*SMALL, "--snaplen", "100"]),
+        (2, "--watch without a file", [*SMALL, "--watch", "8"]),
+        (2, "--sample without a file", [*SMALL, "--sample", "1us"]),
+        (2, "not a time above 0", [*SMALL, "--queues", "/dev/null", "--sample", "0"]),
+        (2, "no links", [*SMALL, "--queues", "/dev/null", "--watch", "0"]),
+        (2, "links are named \"leaf 2 spine 1\", \"host 3\"", [*SMALL, "--pcapng", "/dev/null", "--capture", "host 99"]),
+        (2, "links are named", [*SMALL, "--pcapng", "/dev/null", "--capture", "eth0"]),
+        (2, "links are named", [*SMALL, "--perfetto", "/dev/null", "--watch", "tor 3"]),
+        (2, "links are named", [*SMALL, "--perfetto", "/dev/null", "--watch", "8", "--watch", "host 3"]),
+        (2, "no link of this topology", [*SMALL, "--pcapng", "/dev/null", "--capture", "leaf 1 -> leaf 2"]),
+        (2, "names no link", [*SMALL, "--pcapng", "/dev/null", "--capture", "-> leaf"]),
     ]
 
     def test_each_says_what_is_wrong_and_ends_with_its_code(self):
