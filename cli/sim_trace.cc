@@ -10,7 +10,7 @@
 #include "cli/terminal.h"
 #include "sim/faults.h"
 #include "sim/perfetto.h"
-#include "sim/text_lines.h"
+#include "sim/words.h"
 
 namespace mroce::cli {
 
