@@ -282,6 +282,68 @@ TEST(Rocev2Options, what_is_not_understood_is_an_error_that_helps) {
   EXPECT_THAT(rocev2_preset("tcp").error(), testing::HasSubstr("irn"));
 }
 
+// Zhu et al. (SIGCOMM 2015, section 6) on their 40 Gbit/s: flows through one bottleneck share it equally and
+// keep it busy, and one that begins later gets its share from those that are there.
+class DcqcnOnFabric : public testing::Test {
+ protected:
+  static constexpr uint64_t kLine = 40'000'000'000;
+  static constexpr uint64_t kBytes = 50'000'000;
+  static std::vector<Flow> senders(uint32_t count, SimTime apart) {
+    std::vector<Flow> flows;
+    for (uint32_t i = 0; i < count; ++i) {
+      flows.push_back(make_flow(i + 1, i, 15, kBytes, static_cast<SimTime>(i) * apart, 3));
+    }
+    return flows;
+  }
+  static RunResult simulate(std::vector<Flow>& flows) {
+    LeafSpineSpec spec;
+    spec.leaves = spec.hosts_per_leaf = spec.spines = 4;
+    spec.host_rate_bps = spec.fabric_rate_bps = kLine;
+    RunOptions options;
+    options.fabric.pfc.classes = 1 << 3;
+    options.fabric.shared.bytes = 12 << 20;
+    options.fabric.set_ecn({160'000, 640'000, 0.2});  // 100 and 400 KB at 25 Gbit/s
+    const Rocev2Options transport = rocev2_preset("rocev2").value();
+    auto result = run(make_leaf_spine(spec).value(), options, flows, [&](const HostContext& context) {
+      return std::make_unique<Rocev2Transport>(context, transport);
+    });
+    EXPECT_TRUE(result && result->complete);
+    return std::move(*result);
+  }
+};
+
+class DcqcnShares : public DcqcnOnFabric, public testing::WithParamInterface<uint32_t> {};
+
+TEST_P(DcqcnShares, of_a_bottleneck_are_equal_and_keep_it_busy) {
+  const uint32_t count = GetParam();
+  auto flows = senders(count, 0);
+  const RunResult result = simulate(flows);
+  EXPECT_GT(result.fabric.marks, 0U);
+  SimTime first = kEndOfTime, last = 0;
+  for (const Flow& flow : flows) {
+    first = std::min(first, flow.finished);
+    last = std::max(last, flow.finished);
+  }
+  EXPECT_GT(first, last * 85 / 100) << "equal shares end together";
+  const SimTime bound = serialisation(uint64_t{count} * kBytes * 4166 / 4096, kLine);
+  EXPECT_GT(last, bound);
+  EXPECT_LT(last, bound * 120 / 100);
+}
+INSTANTIATE_TEST_SUITE_P(senders, DcqcnShares, testing::Values(2U, 4U, 8U));
+
+TEST_F(DcqcnOnFabric, gives_a_late_flow_its_share) {
+  const SimTime apart = microseconds(5000);
+  auto flows = senders(2, apart);
+  simulate(flows);
+  // Alone for 5 ms, then halves until the first is done: both take 2 B/C - 5 ms, and a third more for the
+  // bandwidth that nobody uses while rates climb back after the newcomer's burst at line rate.
+  const SimTime fair = 2 * serialisation(kBytes * 4166 / 4096, kLine) - apart;
+  const SimTime old = flows[0].finished - flows[0].start, late = flows[1].finished - flows[1].start;
+  EXPECT_LT(std::max(old, late), fair * 140 / 100);
+  EXPECT_GT(std::min(old, late), std::max(old, late) * 80 / 100)
+      << "a late flow that starves, or starves the other";
+}
+
 TEST(Rocev2OnFabric, threads_do_not_change_what_it_does) {
   LeafSpineSpec spec;
   spec.leaves = spec.hosts_per_leaf = 4;
