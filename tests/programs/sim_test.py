@@ -4,11 +4,16 @@ import csv
 import json
 import pathlib
 import shutil
+import statistics
 import subprocess
+import sys
 import tempfile
 import unittest
 
 from support import MROCE, environment
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
+import dcqcn_loss  # noqa: E402  (tests/models)
 
 DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "sim"
 TRANSPORTS = ["mroce", "tcp", "dctcp", "rocev2", "rocev2-lossy", "hpcc", "conweave", "cx", "irn", "conweave-irn", "ib"]
@@ -106,6 +111,23 @@ class Peers(unittest.TestCase):
             with self.subTest(f"{transport} {scenario[3].name}"):
                 out = result_of(*scenario, "--transport", transport, *AS_HTSIM)
                 self.assertAlmostEqual(out["fct_us"]["mean"] / mean, 1, delta=0.15)
+
+
+class LossCurve(unittest.TestCase):
+    """The preset `conweave` against a model of the same rules that shares no code with it."""
+
+    def test_go_back_n_with_dcqcn_loses_what_an_independent_model_says(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for loss in (1e-4, 1e-3, 3e-3, 1e-2):
+                with self.subTest(loss=loss):
+                    star = pathlib.Path(folder) / f"star_{loss}.txt"
+                    star.write_text(f"3 1 2\n2\n0 2 400Gbps 3000ns {loss}\n1 2 400Gbps 3000ns 0\n")
+                    ours = statistics.median(
+                        result_of("--topo", star, "--cm", DATA / "hpcc_one100M.txt", "--transport", "conweave",
+                                  "--set", "header_bytes=64", "--limit", "1s", "--seed", seed)["goodput_gbps"]
+                        for seed in range(1, 8))
+                    model = dcqcn_loss.median_gbps(loss)
+                    self.assertLess(abs(ours / model - 1), 0.15, f"{ours:.1f} and {model:.1f} Gbit/s")
 
 
 class Output(unittest.TestCase):
