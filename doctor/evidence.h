@@ -127,6 +127,7 @@ struct CollectiveTable {
   std::string host;
   std::string name;     // "all_reduce", or empty
   std::string variant;  // as of PerftestRow
+  std::string version;  // of the library
   uint32_t headers = 0, trailers = 0, times_rank_zero = 0, ranks = 0;
   std::vector<std::string> hosts;  // that its ranks run on
   std::vector<CollectiveRow> rows;

@@ -120,12 +120,13 @@ class Evaluator {
     if (f == "unless") return std::holds_alternative<std::monostate>(first) ? eval(node.kids[1], at) : first;
     if (f == "abs")
       return std::holds_alternative<double>(first) ? Value(std::fabs(std::get<double>(first))) : kUnknown;
+    if (f == "if") return truth(first) == true ? eval(node.kids[1], at) : kUnknown;
     const Value second = eval(node.kids[1], at);
-    if (f == "contains") {
+    if (f == "contains" || f == "word") {
       const auto* text = std::get_if<std::string>(&first);
       const auto* part = std::get_if<std::string>(&second);
       if (text == nullptr || part == nullptr) return kUnknown;
-      return contains(*text, *part);
+      return f == "word" ? contains_word(*text, *part) : contains(*text, *part);
     }
     const auto* a = std::get_if<double>(&first);
     const auto* b = std::get_if<double>(&second);

@@ -8,7 +8,8 @@
 //   d(NAME)      delta of a canonical counter over the run     rate(NAME)   the same for each second
 //   v(NAME)      newest reading (gauges)                       total(NAME)  the same of what has one reading
 //   only has(X)       can X be told at all? Never unknown.          unless(X, Y) X, or Y if X is unknown
-//   likely(X)    X, with false for unknown                     contains('ab', 'b')
+//   likely(X)    X, with false for unknown                     contains('ab', 'b'), word('a b', 'b')
+//   if(X, Y)     Y if X is true, else unknown                  changed(NAME)  had a setting two values?
 //   any(SCOPE, X)  all(…)  none(…)  count(…)                   over hosts, ports, … (facts.h lists the
 //   scopes) sum(SCOPE, X)  max(…)  min(…)                              unknown members are left out
 //

@@ -26,11 +26,11 @@ struct Function {
   size_t least, most;
 };
 constexpr std::array kFunctions = {
-    Function{"d", 1, 1},   Function{"rate", 1, 1},   Function{"v", 1, 1},      Function{"total", 1, 1},
-    Function{"has", 1, 1}, Function{"unless", 2, 2}, Function{"likely", 1, 1}, Function{"contains", 2, 2},
-    Function{"any", 2, 2}, Function{"all", 2, 2},    Function{"none", 2, 2},   Function{"count", 2, 2},
-    Function{"sum", 2, 2}, Function{"max", 2, 2},    Function{"min", 2, 2},    Function{"changed", 1, 1},
-    Function{"abs", 1, 1},
+    Function{"d", 1, 1},    Function{"rate", 1, 1},    Function{"v", 1, 1},      Function{"total", 1, 1},
+    Function{"has", 1, 1},  Function{"unless", 2, 2},  Function{"likely", 1, 1}, Function{"contains", 2, 2},
+    Function{"word", 2, 2}, Function{"if", 2, 2},      Function{"any", 2, 2},    Function{"all", 2, 2},
+    Function{"none", 2, 2}, Function{"count", 2, 2},   Function{"sum", 2, 2},    Function{"max", 2, 2},
+    Function{"min", 2, 2},  Function{"changed", 1, 1}, Function{"abs", 1, 1},
 };
 
 class Parser {

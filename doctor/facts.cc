@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "doctor/facts_derived.h"
 #include "doctor/rulebook.h"
 #include "doctor/text.h"
 
@@ -16,81 +17,105 @@ constexpr std::array<std::string_view, 12> kScopes = {"host",  "sender",      "r
 // Names that are facts though no port or host at hand may have them. What begins with a prefix is a setting.
 constexpr std::array<std::string_view, 12> kPrefixes = {"link.", "netdev.", "mtu.", "pcie.", "numa.", "pfc.",
                                                         "qos.",  "pause.",  "ecn.", "fec.",  "gid.",  "gpu."};
-constexpr std::array<std::string_view, 75> kNames = {"hosts",
-                                                     "ports",
-                                                     "seconds",
-                                                     "senders",
-                                                     "receivers",
-                                                     "two_sided",
-                                                     "has_log",
-                                                     "has_deltas",
-                                                     "has_perftest",
-                                                     "has_table",
-                                                     "counters",
-                                                     "resets",
-                                                     "reset_names",
-                                                     "rails",
-                                                     "rails_gBps",
-                                                     "devices_installed",
-                                                     "name",
-                                                     "role",
-                                                     "host",
-                                                     "port",
-                                                     "device",
-                                                     "vendor",
-                                                     "virtual",
-                                                     "complete_dump",
-                                                     "has_prio_pause",
-                                                     "driver.name",
-                                                     "driver.version",
-                                                     "firmware",
-                                                     "boot.id",
-                                                     "kernel",
-                                                     "iommu",
-                                                     "acs",
-                                                     "limit.memlock",
-                                                     "peermem",
-                                                     "container",
-                                                     "rdma.devices",
-                                                     "test",
-                                                     "op",
-                                                     "bytes",
-                                                     "iterations",
-                                                     "goodput_gbps",
-                                                     "peak_gbps",
-                                                     "bare_number",
-                                                     "mtu",
-                                                     "qps",
-                                                     "run_seconds",
-                                                     "rate_gbps",
-                                                     "cuda",
-                                                     "bidirectional",
-                                                     "variant",
-                                                     "latency",
-                                                     "latency_us",
-                                                     "gid_index",
-                                                     "largest",
-                                                     "cpu_pct",
-                                                     "unit",
-                                                     "link_layer",
-                                                     "port_quiet",
-                                                     "collective",
-                                                     "headers",
-                                                     "trailers",
-                                                     "ranks",
-                                                     "rank_zero",
-                                                     "wrong",
-                                                     "failed",
-                                                     "avg_busbw",
-                                                     "large_busbw",
-                                                     "largest_bytes",
-                                                     "small_flat_bytes",
-                                                     "table_hosts",
-                                                     "warmup",
-                                                     "kind",
-                                                     "status",
-                                                     "detail",
-                                                     "fields"};
+constexpr auto kNames = std::to_array<std::string_view>({"hosts",
+                                                         "ports",
+                                                         "seconds",
+                                                         "senders",
+                                                         "receivers",
+                                                         "two_sided",
+                                                         "has_log",
+                                                         "has_deltas",
+                                                         "has_perftest",
+                                                         "has_table",
+                                                         "counters",
+                                                         "resets",
+                                                         "reset_names",
+                                                         "rails",
+                                                         "rails_gBps",
+                                                         "devices_installed",
+                                                         "name",
+                                                         "role",
+                                                         "host",
+                                                         "port",
+                                                         "device",
+                                                         "vendor",
+                                                         "virtual",
+                                                         "complete_dump",
+                                                         "has_prio_pause",
+                                                         "driver.name",
+                                                         "driver.version",
+                                                         "firmware",
+                                                         "boot.id",
+                                                         "kernel",
+                                                         "iommu",
+                                                         "acs",
+                                                         "limit.memlock",
+                                                         "peermem",
+                                                         "container",
+                                                         "rdma.devices",
+                                                         "test",
+                                                         "op",
+                                                         "bytes",
+                                                         "iterations",
+                                                         "goodput_gbps",
+                                                         "peak_gbps",
+                                                         "bare_number",
+                                                         "mtu",
+                                                         "qps",
+                                                         "run_seconds",
+                                                         "rate_gbps",
+                                                         "cuda",
+                                                         "bidirectional",
+                                                         "variant",
+                                                         "latency",
+                                                         "latency_us",
+                                                         "gid_index",
+                                                         "largest",
+                                                         "cpu_pct",
+                                                         "unit",
+                                                         "link_layer",
+                                                         "port_quiet",
+                                                         "collective",
+                                                         "headers",
+                                                         "trailers",
+                                                         "ranks",
+                                                         "rank_zero",
+                                                         "wrong",
+                                                         "failed",
+                                                         "avg_busbw",
+                                                         "large_busbw",
+                                                         "largest_bytes",
+                                                         "small_flat_bytes",
+                                                         "table_hosts",
+                                                         "warmup",
+                                                         "kind",
+                                                         "status",
+                                                         "detail",
+                                                         "fields",
+                                                         "directions",
+                                                         "separate",
+                                                         "launched_ranks",
+                                                         "hcas_used",
+                                                         "peer_up",
+                                                         "peer_rate_gbps",
+                                                         "mtu_differs",
+                                                         "pfc_differs",
+                                                         "pfc_off",
+                                                         "pfc_priorities",
+                                                         "prio_lossless_bytes",
+                                                         "prio_lossy_bytes",
+                                                         "sprays",
+                                                         "is_mroce",
+                                                         "reset",
+                                                         "mtu_run",
+                                                         "slow_node",
+                                                         "slow_pairs",
+                                                         "pairs",
+                                                         "version_ratio",
+                                                         "slow_version",
+                                                         "fast_version",
+                                                         "busbw_spread",
+                                                         "version"});
 
 Value value_of(std::string_view text) {
   if (const auto number = real_number(text)) return *number;
@@ -171,13 +196,16 @@ struct WorldBuilder {
   World& world;
   const Evidence& evidence;
   const Rulebook& book;
-  double resets = 0;
+  double resets = 0, counted = 0;
 
   void build() {
     for (const Host& host : evidence.hosts) add_host(host);
+    derive_port_facts(world.ports_);
     for (const PerftestRow& row : evidence.perftest) add_bench(row);
     mark_largest();
     for (const CollectiveTable& table : evidence.collectives) add_table(table);
+    derive_table_facts(world.tables_, evidence, world.run_);
+    derive_pair_facts(evidence, world.run_);
     for (const Event& event : evidence.events) add_event(event);
     run();
   }
@@ -210,6 +238,8 @@ struct WorldBuilder {
     put(entity, "netdev", port.netdev);
     put(entity, "vendor", port.vendor.empty() ? Value() : Value(port.vendor));
     put(entity, "complete_dump", port.complete_dump);
+    put(entity, "is_mroce", port.vendor == "mroce");
+    put(entity, "sprays", port.vendor == "mroce" || port.vendor == "efa");
     put_settings(entity, port.settings);
     bool prio_pause = false;
     std::map<std::string, Combiner> deltas, newest, totals;
@@ -218,8 +248,12 @@ struct WorldBuilder {
       const auto matches = book.vendors.find(port.vendor, counter.from, counter.vendor_name);
       const bool unison = !matches.empty() && matches.front().entry->unison;
       const std::string pattern = pattern_of(counter);
+      counted += counter.readings.size() > 1 ? 1 : 0;
       const Reading& last = counter.readings.back();
-      prio_pause = prio_pause || (counter.canonical == "rx_pause_frames" && counter.priority >= 0);
+      if (counter.canonical == "rx_pause_frames" && counter.priority >= 0) {
+        prio_pause = true;
+        put(entity, "has_pause." + std::to_string(counter.priority), true, last.where);
+      }
       if (counter.kind == CounterKind::kGauge) {
         double greatest = 0;
         for (const Reading& reading : counter.readings)
@@ -256,6 +290,7 @@ struct WorldBuilder {
   void reset(Entity& entity, const Counter& counter, const Reading& last) {
     ++resets;
     put(entity, "reset", true, last.where);
+    entity.facts["reset"].shown = counter.vendor_name;
     put(entity, "reset_names", counter.vendor_name, last.where);
   }
 
@@ -303,9 +338,10 @@ struct WorldBuilder {
     put(entity, "latency", contains(row.test, "lat"), where);
     put(entity, "device", row.device);
     put(entity, "variant", row.variant);
-    put(entity, "unit", row.unit);
+    put(entity, "unit", row.unit, where);
     put(entity, "cuda", row.gpu_memory, where);
     put(entity, "bidirectional", row.bidirectional, where);
+    put(entity, "directions", row.bidirectional ? 2.0 : 1.0);
     put_known(entity, "bytes", row.bytes, where);
     put_known(entity, "iterations", row.iterations, where);
     put_known(entity, "goodput_gbps", row.goodput_gbps, where);
@@ -414,6 +450,19 @@ struct WorldBuilder {
     for (const auto& [name, text] : event.fields) put(entity, "field." + name, text, event.where);
   }
 
+  // What logs say of the whole job.
+  void of_events(Entity& run) {
+    for (const Entity& event : world.events_) {
+      const Fact* status = event.find("status");
+      const auto& kind = std::get<std::string>(event.find("kind")->value);
+      if (status == nullptr || (kind != "ib-using" && kind != "launch")) continue;
+      const std::string_view name = kind == "launch" ? "launched_ranks" : "hcas_used";
+      const Fact* known = run.find(name);
+      if (known == nullptr || std::get<double>(known->value) < std::get<double>(status->value))
+        put(run, name, status->value, status->where);
+    }
+  }
+
   void run() {
     Entity& run = world.run_;
     run.scope = "run";
@@ -447,6 +496,10 @@ struct WorldBuilder {
     put(run, "has_table", !evidence.collectives.empty());
     put(run, "has_deltas", deltas > 0);
     put(run, "resets", resets);
+    put(run, "counters", counted);
+    of_events(run);
+    for (const Entity& bench : world.benches_)
+      if (const Fact* mtu = bench.find("mtu")) put(run, "mtu_run", mtu->value, mtu->where);
     if (most_rails > 0) put(run, "devices_installed", most_rails);
     if (most_rate > 0) put(run, "rails_gBps", most_rate / 8);
     if (evidence.seconds) put(run, "seconds", *evidence.seconds, evidence.seconds_where);

@@ -32,6 +32,7 @@ struct Context {
   std::string device, netdev;
   uint32_t port_number = 1;
   std::string variant;
+  std::string version;        // of the collective library, as its log says
   uint64_t understood = 0;    // lines
   bool keep_unknown = false;  // counters that the vendor map does not have, too
 

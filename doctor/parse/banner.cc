@@ -66,6 +66,11 @@ size_t read_banner(const Lines& lines, size_t at, Context& context) {
       context.host = std::string(before(before(before(after(prompt, "@"), ":"), " "), "]"));
     return at + 1;
   }
+  for (const std::string_view tool : {"taskset ", "numactl "})
+    if (contains(line.substr(0, 80), tool) && contains(line, "ib_")) {
+      context.variant += " pinned";
+      return at + 1;
+    }
   if (command_line(line, context)) return at + 1;
   // "### nodeA before ###", "--- after ---"
   const bool framed =

@@ -44,10 +44,11 @@ size_t read_ethtool_stats(const Lines& lines, size_t at, Context& context) {
     size_t next = at + 1;
     while (next < lines.size() && counts(lines[next], context, port, lines.numbers[next], "ethtool")) ++next;
     context.understood += next - at;
-    const bool cut = next == lines.size() && lines.truncated_last && !lines[next - 1].empty();
+    // Whole dumps end with a line feed.
+    const size_t last = lines.size() - 1;
+    const bool cut = next >= last && lines.truncated_last && !lines[last].empty();
     if (cut)
-      context.problem(lines.numbers[next - 1],
-                      "the text ends in the middle of a line: the dump is not complete");
+      context.problem(lines.numbers[last], "the text ends in the middle of a line: the dump is not complete");
     if (next - at > 100 && !cut) port.complete_dump = true;
     return next;
   }

@@ -59,9 +59,18 @@ size_t read_nccl_log(const Lines& lines, size_t at, Context& context) {
     return at + 1;
   };
   if (completion_error(line, number, context)) return done();
-  const bool nccl = contains(line, "NCCL INFO") || contains(line, "NCCL WARN") || contains(line, "NET/") ||
-                    contains(line, "Using network ");
+  if (contains(line, "RTO retransmission threshold"))
+    return context.event("transport-timeout", line, number), done();
+  if (contains(lowered(line.substr(0, 200)), "health check") &&
+      contains(lowered(line.substr(0, 300)), "fail"))
+    return context.event("check-failed", line, number), done();
+  const bool nccl = contains(line, "NCCL version") || contains(line, "NCCL INFO") ||
+                    contains(line, "NCCL WARN") || contains(line, "NET/") || contains(line, "Using network ");
   if (!nccl) return at;
+  if (const auto version = words_of(after(line, "NCCL version ")); !version.empty()) {
+    context.version = std::string(before(version[0], "+"));
+    return done();
+  }
   if (contains(line, "NET/IB : Using [")) {
     size_t count = 0;
     const std::string names = names_of(after(line, "Using "), count);

@@ -114,19 +114,29 @@ size_t read_nccl_tests(const Lines& lines, size_t at, Context& context) {
   };
   if (line.starts_with("# nThread ") || line.starts_with("#nThread ")) {
     auto& tables = context.evidence.collectives;
-    // A second header before the first table has ended its run, or just behind it: the same output of
-    // independent runs.
-    const bool again = !tables.empty() && tables.back().where.source == context.source;
-    CollectiveTable& table = current(context, number, !again);
+    // A second header before the first run has come to its end: the output of runs that knew nothing of each
+    // other. Behind the end it is the next run.
+    const bool open =
+        !tables.empty() && tables.back().where.source == context.source && tables.back().host == context.host;
+    const bool ended = open && tables.back().headers > 0 && tables.back().trailers >= tables.back().headers;
+    CollectiveTable& table = current(context, number, !open || ended);
+    if (!context.version.empty() && table.version.empty()) table.version = context.version;
     if (++table.headers == 2) table.second_header = context.where(number);
     const std::string_view warmup = after(line, "warmup iters:");
     if (const auto count = leading_number(warmup)) table.warmup = count;
     return done();
   }
+  if (const std::string_view version = after(line, "nccl-library=");
+      line.starts_with("#") && !version.empty()) {
+    context.version = std::string(words_of(version)[0]);
+    return done();
+  }
   if (line.starts_with("# Collective test starting:") || line.starts_with("# Collective test concluded:")) {
     std::string name(trim(after(line, ":")));
     if (name.ends_with("_perf")) name.resize(name.size() - 5);
-    current(context, number, false).name = name;
+    const auto& tables = context.evidence.collectives;
+    const bool next = !tables.empty() && tables.back().trailers > 0 && contains(line, "starting");
+    current(context, number, next).name = name;
     return done();
   }
   if (line.starts_with("#") && contains(line, "Rank") && contains(line, "Pid") && contains(line, " on ")) {
@@ -139,6 +149,7 @@ size_t read_nccl_tests(const Lines& lines, size_t at, Context& context) {
   if (data_row(line, row, wrong_known)) {
     row.where = context.where(number);
     CollectiveTable& table = current(context, number, false);
+    if (!context.version.empty() && table.version.empty()) table.version = context.version;
     if (row.wrong) table.wrong = table.wrong.value_or(0) + *row.wrong;
     if (row.wrong.value_or(0) > 0) table.wrong_where = row.where;
     if (table.rows.size() < 100'000) table.rows.push_back(row);
@@ -146,6 +157,17 @@ size_t read_nccl_tests(const Lines& lines, size_t at, Context& context) {
   }
   if (contains(line, "Test NCCL failure") || contains(line, "Test failure")) {
     context.event("collective-failed", line, number);
+    return done();
+  }
+  // "mpirun -np 16 …": how many ranks were meant.
+  const auto words = words_of(line);
+  for (size_t i = 0; i + 1 < words.size() && (contains(line, "mpirun") || contains(line, "srun")); ++i) {
+    const auto ranks = whole_number(words[i + 1]);
+    if ((words[i] != "-np" && words[i] != "-n" && words[i] != "--np" && words[i] != "--ntasks") || !ranks)
+      continue;
+    if (!contains(line, "_perf")) break;
+    context.event("launch", line, number);
+    context.evidence.events.back().status = static_cast<double>(*ranks);
     return done();
   }
   return at;
@@ -156,6 +178,7 @@ bool read_nccl_json(const JsonValue& value, Context& context) {
   if (results == nullptr || !results->is_array() || value.find("nccl_version") == nullptr) return false;
   CollectiveTable& table = current(context, value.line, true);
   table.headers = table.trailers = 1;
+  table.version = value.string_at("nccl_version");
   if (const JsonValue* devices = value.find("devices"); devices != nullptr)
     for (const JsonValue& device : devices->items) {
       ++table.ranks;

@@ -260,6 +260,7 @@ size_t read_perftest(const Lines& lines, size_t at, Context& context) {
     error_line(lines[next], lines.numbers[next], context);
   }
   context.problem(lines.numbers[at], "a perftest preamble without a table");
+  context.event("test-failed", preamble.row.test, lines.numbers[at]);
   return std::min(lines.size(), at + kLongest);
 }
 
@@ -286,10 +287,10 @@ bool read_perftest_json(const JsonValue& value, Context& context) {
     out.latency_us = result.number_at("t_typical");
     if (!out.latency_us) out.latency_us = result.number_at("t_avg");
     out.where = context.where(result.line);
-    // The message rate has a unit, and so the bandwidth can be told after all: messages × bytes.
-    if (out.message_rate_mpps && out.bytes && *out.message_rate_mpps > 0) {
-      out.goodput_gbps = *out.message_rate_mpps * *out.bytes * 8e-3;
-      out.unit = "MsgRate";
+    // No unit in there. A bundle's command line may say it.
+    if (out.bare_number && contains(context.variant, "--report_gbits")) {
+      out.goodput_gbps = out.bare_number;
+      out.unit = "Gb/sec";
       out.bare_number.reset();
       finish(out);
     }
