@@ -468,8 +468,14 @@ struct WorldBuilder {
     run.scope = "run";
     double senders = 0, receivers = 0, deltas = 0, switches = 0;
     for (const Host& host : evidence.hosts) {
-      senders += host.role == Role::kSender ? 1 : 0;
-      receivers += host.role == Role::kReceiver ? 1 : 0;
+      // An end is captured if something was counted there during the run.
+      const auto counted_there = [](const Port& port) {
+        return std::any_of(port.counters.begin(), port.counters.end(),
+                           [](const Counter& c) { return c.delta.has_value(); });
+      };
+      const bool captured = std::any_of(host.ports.begin(), host.ports.end(), counted_there);
+      senders += host.role == Role::kSender && captured ? 1 : 0;
+      receivers += host.role == Role::kReceiver && captured ? 1 : 0;
       switches += host.role == Role::kSwitch ? 1 : 0;
     }
     double most_rails = 0, most_rate = 0;

@@ -233,7 +233,7 @@ def c41_transport_retry_exceeded(_):
 
 @case(["headroom"], ["medium"], "perftest#284")
 def c43_pause_works_and_packets_drop(change):
-    return both(IDLE | {"rx_pause_frames": 90_000, "rx_pause_us": 900_000, "ecn_marked": 40}, IDLE | {"rx_discard": 7000}, change, vendor="mlx5")
+    return both(IDLE | {"rx_pause_frames": 90_000, "rx_pause_us": 900_000, "cnp_received": 30}, IDLE | {"rx_discard": 7000, "ecn_marked": 40, "cnp_sent": 40}, change, vendor="mlx5")
 
 
 @case(["ecmp"], ["medium"], "ucx#10430, nccl-tests#265")
