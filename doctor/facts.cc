@@ -577,9 +577,8 @@ std::vector<const Entity*> World::members(std::string_view scope, const Entity& 
   if (scope == "port") take(ports_, [&](const Entity& e) { return here(e) && !has_role(e, "switch"); });
   if (scope == "every_port") take(ports_, [](const Entity&) { return true; });
   if (scope == "switch_port") take(ports_, [](const Entity& e) { return has_role(e, "switch"); });
-  if (scope == "sender_port") take(ports_, [&](const Entity& e) { return here(e) && has_role(e, "sender"); });
-  if (scope == "receiver_port")
-    take(ports_, [&](const Entity& e) { return here(e) && has_role(e, "receiver"); });
+  if (scope == "sender_port") take(ports_, [&](const Entity& e) { return has_role(e, "sender"); });
+  if (scope == "receiver_port") take(ports_, [&](const Entity& e) { return has_role(e, "receiver"); });
   if (scope == "bench") take(benches_, [](const Entity&) { return true; });
   if (scope == "table") take(tables_, [](const Entity&) { return true; });
   if (scope == "event") take(events_, here);

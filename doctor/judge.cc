@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <map>
 
 #include "doctor/facts.h"
 
@@ -188,11 +188,16 @@ class Judge {
     out_.rule = kInsufficientRule;
     out_.layer = Layer::kNone;
     out_.confidence = Confidence::kLow;
-    std::set<std::string> seen;
+    // What most rules wait for comes first.
+    std::map<std::string, size_t> waiting;
+    std::vector<std::string> needs;
     for (const Rule* rule : undecided_)
       for (const std::string& need : rule->needs)
-        if (out_.missing.size() < kMaxMissing && seen.insert(need).second)
-          out_.missing.push_back(book_.needs.at(need));
+        if (++waiting[need] == 1) needs.push_back(need);
+    std::stable_sort(needs.begin(), needs.end(),
+                     [&](const std::string& x, const std::string& y) { return waiting[x] > waiting[y]; });
+    for (size_t i = 0; i < needs.size() && i < kMaxMissing; ++i)
+      out_.missing.push_back(book_.needs.at(needs[i]));
     out_.sentence =
         out_.missing.empty()
             ? "What was read shows no fault, and nothing proves that the job runs as fast as it could."
