@@ -67,12 +67,14 @@ class Evaluator {
       const auto value = world_.threshold(std::string_view(node.text).substr(6));
       return value ? Value(*value) : kUnknown;
     }
-    if (const Fact* fact = at.find(node.text)) {
+    const Expression* metric = world_.metric(node.text);
+    if (metric == nullptr) {
+      const Fact* fact = at.find(node.text);
+      if (fact == nullptr) return kUnknown;
       note(at, fact->shown.empty() ? node.text : fact->shown, fact->value, fact->where);
       return fact->value;
     }
-    const Expression* metric = world_.metric(node.text);
-    if (metric == nullptr || metric_depth_ >= kMaxMetricDepth) return kUnknown;
+    if (metric_depth_ >= kMaxMetricDepth) return kUnknown;
     ++metric_depth_;
     const size_t before = out_.notes.size();
     const Value value = eval(*metric->root(), at);
@@ -136,7 +138,7 @@ class Evaluator {
 
   Value quantifier(const Node& node, const Entity& at) {
     const std::string& f = node.text;
-    const auto members = world_.members(node.kids[0].text, at);
+    const auto& members = world_.members(node.kids[0].text, at);
     if (f == "sum" || f == "max" || f == "min") return fold(node, members);
     size_t yes = 0, no = 0, unknown = 0;
     const Mark start = marked();

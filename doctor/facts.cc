@@ -10,9 +10,9 @@
 namespace mroce::doctor {
 namespace {
 
-constexpr std::array<std::string_view, 12> kScopes = {"host",  "sender",      "receiver",      "peer",
-                                                      "port",  "sender_port", "receiver_port", "every_port",
-                                                      "bench", "table",       "event",         "switch_port"};
+constexpr std::array<std::string_view, 12> kScopes = {"host",        "sender",        "receiver",   "port",
+                                                      "sender_port", "receiver_port", "every_port", "bench",
+                                                      "table",       "event",         "switch_port"};
 
 // Names that are facts though no port or host at hand may have them. What begins with a prefix is a setting.
 constexpr std::array<std::string_view, 12> kPrefixes = {"link.", "netdev.", "mtu.", "pcie.", "numa.", "pfc.",
@@ -190,6 +190,18 @@ bool on_port(const Port& port, std::string_view device) {
   return port.device == device || port.netdev == device;
 }
 
+bool has_role(const Entity& entity, std::string_view wanted) {
+  const Fact* role = entity.find("role");
+  const auto* text = role == nullptr ? nullptr : std::get_if<std::string>(&role->value);
+  return text != nullptr && (*text == wanted || (*text == "unknown" && wanted != "switch"));
+}
+
+const Entity* host_of(const Entity& at) {
+  for (const Entity* e = &at; e != nullptr; e = e->parent)
+    if (e->scope == "host") return e;
+  return nullptr;
+}
+
 }  // namespace
 
 struct WorldBuilder {
@@ -197,6 +209,40 @@ struct WorldBuilder {
   const Evidence& evidence;
   const Rulebook& book;
   double resets = 0, counted = 0;
+
+  // Who belongs to which scope, once for all rules.
+  void members() {
+    for (const std::string_view scope : kScopes) world.scopes_[std::string(scope)];
+    const auto add = [&](std::string_view scope, const Entity& entity) {
+      world.scopes_.find(scope)->second.push_back(&entity);
+    };
+    for (const Entity& host : world.hosts_) {
+      if (has_role(host, "switch")) continue;
+      add("host", host);
+      if (has_role(host, "sender")) add("sender", host);
+      if (has_role(host, "receiver")) add("receiver", host);
+    }
+    std::map<const Entity*, Entity*> owners;
+    for (Entity& host : world.hosts_) owners[&host] = &host;
+    for (const Entity& port : world.ports_) {
+      add("every_port", port);
+      owners[port.parent]->ports.push_back(&port);
+      if (has_role(port, "switch")) {
+        add("switch_port", port);
+        continue;
+      }
+      add("port", port);
+      if (has_role(port, "sender")) add("sender_port", port);
+      if (has_role(port, "receiver")) add("receiver_port", port);
+    }
+    for (const Entity& event : world.events_) {
+      add("event", event);
+      if (const auto owner = owners.find(event.parent); owner != owners.end())
+        owner->second->events.push_back(&event);
+    }
+    for (const Entity& bench : world.benches_) add("bench", bench);
+    for (const Entity& table : world.tables_) add("table", table);
+  }
 
   void build() {
     for (const Host& host : evidence.hosts) add_host(host);
@@ -208,6 +254,7 @@ struct WorldBuilder {
     derive_pair_facts(evidence, world.run_);
     for (const Event& event : evidence.events) add_event(event);
     run();
+    members();
   }
 
   void add_host(const Host& host) {
@@ -525,7 +572,7 @@ World::World(const Evidence& evidence, const Rulebook& book) : evidence_(evidenc
 }
 
 const Expression* World::metric(std::string_view name) const {
-  const auto found = book_.metrics.find(name);
+  const auto found = book_.metrics.find(std::string(name));
   return found == book_.metrics.end() ? nullptr : &found->second;
 }
 
@@ -546,43 +593,11 @@ bool World::is_fact(std::string_view name) {
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-namespace {
-
-bool has_role(const Entity& entity, std::string_view wanted) {
-  const Fact* role = entity.find("role");
-  const auto* text = role == nullptr ? nullptr : std::get_if<std::string>(&role->value);
-  return text != nullptr && (*text == wanted || (*text == "unknown" && wanted != "switch"));
-}
-
-const Entity* host_of(const Entity& at) {
-  for (const Entity* e = &at; e != nullptr; e = e->parent)
-    if (e->scope == "host") return e;
-  return nullptr;
-}
-
-}  // namespace
-
-std::vector<const Entity*> World::members(std::string_view scope, const Entity& at) const {
-  std::vector<const Entity*> out;
-  const auto take = [&](const std::deque<Entity>& from, auto&& wanted) {
-    for (const Entity& entity : from)
-      if (wanted(entity)) out.push_back(&entity);
-  };
-  const Entity* host = host_of(at);
-  const auto here = [&](const Entity& e) { return host == nullptr || host_of(e) == host; };
-  if (scope == "host") take(hosts_, [](const Entity& e) { return !has_role(e, "switch"); });
-  if (scope == "sender" || scope == "receiver")
-    take(hosts_, [&](const Entity& e) { return has_role(e, scope); });
-  if (scope == "peer") take(hosts_, [&](const Entity& e) { return &e != host && !has_role(e, "switch"); });
-  if (scope == "port") take(ports_, [&](const Entity& e) { return here(e) && !has_role(e, "switch"); });
-  if (scope == "every_port") take(ports_, [](const Entity&) { return true; });
-  if (scope == "switch_port") take(ports_, [](const Entity& e) { return has_role(e, "switch"); });
-  if (scope == "sender_port") take(ports_, [&](const Entity& e) { return has_role(e, "sender"); });
-  if (scope == "receiver_port") take(ports_, [&](const Entity& e) { return has_role(e, "receiver"); });
-  if (scope == "bench") take(benches_, [](const Entity&) { return true; });
-  if (scope == "table") take(tables_, [](const Entity&) { return true; });
-  if (scope == "event") take(events_, here);
-  return out;
+// Ports and events of the host at hand, if there is one; all others are of the whole run.
+const std::vector<const Entity*>& World::members(std::string_view scope, const Entity& at) const {
+  if (scope == "port" || scope == "event")
+    if (const Entity* host = host_of(at)) return scope == "port" ? host->ports : host->events;
+  return scopes_.find(scope)->second;
 }
 
 }  // namespace mroce::doctor

@@ -35,6 +35,7 @@ struct Entity {
   const Entity* parent = nullptr;
   std::map<std::string, Fact, std::less<>> facts;
   std::map<std::string, Fact, std::less<>> deltas, newest, totals;  // of canonical counters
+  std::vector<const Entity*> ports, events;                         // of a host
   const Fact* find(std::string_view name) const;                    // here or in the parents
 };
 
@@ -44,7 +45,7 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
   const Entity& run() const { return run_; }
-  std::vector<const Entity*> members(std::string_view scope, const Entity& at) const;
+  const std::vector<const Entity*>& members(std::string_view scope, const Entity& at) const;
   const Expression* metric(std::string_view name) const;
   std::optional<double> threshold(std::string_view name) const;
   const Evidence& evidence() const { return evidence_; }
@@ -57,6 +58,7 @@ class World {
   const Rulebook& book_;
   Entity run_;
   std::deque<Entity> hosts_, ports_, benches_, tables_, events_;
+  std::map<std::string, std::vector<const Entity*>, std::less<>> scopes_;  // members of the whole run
 };
 
 }  // namespace mroce::doctor

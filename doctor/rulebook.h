@@ -99,7 +99,7 @@ struct Rule {
 struct Rulebook {
   VendorMap vendors;
   std::map<std::string, Threshold, std::less<>> thresholds;
-  std::map<std::string, Expression, std::less<>> metrics;
+  std::unordered_map<std::string, Expression> metrics;
   std::map<std::string, std::string, std::less<>> needs;  // key → sentence
   std::vector<Rule> rules;                                // in the order of evaluation
   const Rule* rule(std::string_view id_or_number) const;

@@ -134,6 +134,11 @@ namespace {
 
 // Colours and other escapes, carriage returns, and bytes that no tool prints.
 void append_clean(std::string& out, std::string_view line) {
+  const auto has = [&](char c) { return line.find(c) != std::string_view::npos; };
+  if (!has('\x1b') && !has('\r') && !has('\0')) {  // nearly always
+    out += line;
+    return;
+  }
   for (size_t i = 0; i < line.size(); ++i) {
     const auto c = static_cast<unsigned char>(line[i]);
     if (c == 0x1b) {
