@@ -13,6 +13,7 @@
 
 #include <deque>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,7 @@ class World {
   const Expression* metric(std::string_view name) const;
   std::optional<double> threshold(std::string_view name) const;
   const Evidence& evidence() const { return evidence_; }
+  static std::span<const std::string_view> scopes();
   static bool is_scope(std::string_view word);
   static bool is_fact(std::string_view name);
 

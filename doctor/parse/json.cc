@@ -4,6 +4,15 @@
 namespace mroce::doctor {
 namespace {
 
+// A path that was probed again and again and never answered is as dead as one that failed later.
+bool never_came_up(const JsonValue& path) {
+  const JsonValue* counters = path.find("counters");
+  if (counters == nullptr || lowered(path.string_at("state")) != "new") return false;
+  constexpr uint64_t kManyProbes = 4;
+  return whole_number(counters->string_at("probes")).value_or(0) >= kManyProbes &&
+         whole_number(counters->string_at("acked")).value_or(0) == 0;
+}
+
 uint64_t sum_of_paths(const JsonValue& process, std::string_view counter) {
   uint64_t sum = 0;
   const JsonValue* connections = process.find("connections");
@@ -12,8 +21,10 @@ uint64_t sum_of_paths(const JsonValue& process, std::string_view counter) {
     const JsonValue* paths = connection.find("paths");
     if (paths == nullptr) continue;
     for (const JsonValue& path : paths->items)
-      if (const JsonValue* counters = path.find("counters"); counters != nullptr)
+      if (const JsonValue* counters = path.find("counters"); counters != nullptr) {
         sum += whole_number(counters->string_at(counter)).value_or(0);
+        sum += counter == "failures" && never_came_up(path) ? 1 : 0;
+      }
   }
   return sum;
 }
@@ -57,6 +68,8 @@ bool one_process(const JsonValue& process, Context& context) {
       if (const JsonValue* value = counters->find(name); value != nullptr)
         if (const auto whole = whole_number(value->text))
           context.count(port, "mroce", name, *whole, value->line);
+  if (const JsonValue* buffer = process.find("receive_buffer_bytes"); buffer != nullptr)
+    context.set(port, "mroce.receive_buffer_bytes", buffer->text, buffer->line);
   connections(process, port, context);
   if (const JsonValue* impairment = process.find("impairment"); impairment != nullptr) {
     uint64_t dropped = 0;

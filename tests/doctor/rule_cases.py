@@ -130,8 +130,9 @@ RULES = {
     "healthy": (LINK | {"p.txt": GREEN}, LINK | {"p.txt": perftest(200)}),
 }
 
-STATS = '{{"schema": "mroce-stats-1", "pid": {}, "elapsed_ns": 10000000000, "counters": {{"drop_crc": 0, "socket_overflows": 0, "connections_failed": 0}}, ' \
+STATS = '{{"schema": "mroce-stats-1", "pid": {}, "elapsed_ns": 10000000000, "receive_buffer_bytes": {}, "counters": {{"drop_crc": 0, "socket_overflows": 0, "connections_failed": 0}}, ' \
         '"connections": [{{"counters": {{"data_packets_sent": 100000, "lost": {}, "spurious": 0, "retransmissions": {}, "rnr": 0}}, ' \
         '"paths": [{{"state": "active", "counters": {{"failures": {}, "ce_marked": 0}}}}]}}]}}'
-RULES["mroce-loss"] = ({"s.json": STATS.format(7, 9000, 9000, 0)}, {"s.json": STATS.format(7, 12, 12, 0)})
-RULES["mroce-path"] = ({"s.json": STATS.format(7, 50, 50, 1)}, {"s.json": STATS.format(7, 50, 50, 0)})
+RULES["mroce-loss"] = ({"s.json": STATS.format(7, 16777216, 9000, 9000, 0)}, {"s.json": STATS.format(7, 16777216, 12, 12, 0)})
+RULES["mroce-path"] = ({"s.json": STATS.format(7, 16777216, 50, 50, 1)}, {"s.json": STATS.format(7, 16777216, 50, 50, 0)})
+RULES["mroce-receive-buffer"] = ({"s.json": STATS.format(7, 131072, 12, 12, 0)}, {"s.json": STATS.format(7, 16777216, 12, 12, 0)})
