@@ -68,6 +68,12 @@ class Judge {
       if (lower.to < out.confidence) out.confidence = lower.to;
       out.lowered_because.push_back(lower.because);
     }
+    for (const Contradiction& each : book_.contradictions) {
+      if (each.stage != rule.stage || truth(evaluate(each.when, world_, world_.run()).value) != true)
+        continue;
+      out.confidence = Confidence::kLow;
+      out.lowered_because.push_back(each.because);
+    }
     out.sentence = fill(rule.sentence, evaluation);
     out.next_check = fill(rule.next_check, evaluation);
     out.fix = fill(rule.fix, evaluation);

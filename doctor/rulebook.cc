@@ -98,6 +98,12 @@ struct RulebookLoader {
     if (const auto* list = data["rule"].as_array())
       for (const auto& item : *list)
         if (const auto* entry = item.as_table()) rule(*entry);
+    if (const auto* list = data["contradiction"].as_array())
+      for (const auto& item : *list)
+        if (const auto* entry = item.as_table())
+          book.contradictions.push_back({text(*entry, "stage"),
+                                         expression(text(*entry, "when"), "contradiction"),
+                                         text(*entry, "because")});
     std::stable_sort(book.rules.begin(), book.rules.end(),
                      [](const Rule& a, const Rule& b) { return a.number < b.number; });
   }
@@ -170,6 +176,7 @@ struct RulebookLoader {
     for (const Rule& rule : book.rules)
       if (!ids.insert(rule.id).second) fail("two rules are called " + rule.id);
     for (const auto& [name, metric] : book.metrics) check_names(metric, name);
+    for (const Contradiction& each : book.contradictions) check_names(each.when, "contradiction");
     for (const Rule& rule : book.rules) {
       check_names(rule.when, rule.id);
       for (const auto& cite : rule.cite) check_names(cite, rule.id);

@@ -96,12 +96,20 @@ struct Rule {
   std::vector<std::string> needs, outranks;
 };
 
+// Counters that deny each other: what rests on this stage's evidence is unsure.
+struct Contradiction {
+  std::string stage;
+  Expression when;
+  std::string because;
+};
+
 struct Rulebook {
   VendorMap vendors;
   std::map<std::string, Threshold, std::less<>> thresholds;
   std::unordered_map<std::string, Expression> metrics;
   std::map<std::string, std::string, std::less<>> needs;  // key → sentence
   std::vector<Rule> rules;                                // in the order of evaluation
+  std::vector<Contradiction> contradictions;
   const Rule* rule(std::string_view id_or_number) const;
 };
 

@@ -101,6 +101,15 @@ class FalseFriends(unittest.TestCase):
                         self.assertEqual(finding["confidence"], "low", finding)
 
 
+class Contradictions(unittest.TestCase):
+    def test_they_lower_the_confidence_and_are_named(self):
+        pause = {"rx_pause_us": 2_000_000, "rx_pause_frames": 40_000, "cnp_received": 8000}
+        sure = fired(analyze(rule_cases.run(pause, {"ecn_marked": 9000, "cnp_sent": 8000})))["fabric-congestion"]
+        unsure = fired(analyze(rule_cases.run(pause, {"ecn_marked": 0, "cnp_sent": 8000})))["fabric-congestion"]
+        self.assertEqual((sure["confidence"], unsure["confidence"]), ("high", "low"))
+        self.assertIn("ecn_marked", " ".join(unsure["lowered_because"]))
+
+
 class CommandLine(unittest.TestCase):
     def run_doctor(self, *words, stdin=""):
         return subprocess.run([MROCE, "doctor", "analyze", *words], capture_output=True, text=True, timeout=60, check=False, input=stdin)
