@@ -27,8 +27,9 @@ def variants(each):
         yield f"×{scale}", Change(scale=scale)
     for vendor in ("bnxt", "irdma", "ionic"):
         yield f"as {vendor}", Change(vendor=vendor)
-    for index in range(min(6, len(each["make"](Change())))):
-        yield f"without file {index}", Change(drop=index)
+    for index in range(min(9, len(each["make"](Change())))):
+        for scale in (0.5, 1.0):
+            yield f"×{scale} without file {index}", Change(scale=scale, drop=index)
 
 
 def rails(count, rate, host="nodeA"):
