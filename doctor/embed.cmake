@@ -1,0 +1,11 @@
+# cmake -DFOLDER=… -DOUT=… -P embed.cmake: the TOML files as string constants.
+set(text "#include \"doctor/data.h\"\n\nnamespace mroce::doctor {\n\n")
+foreach(pair "Counters:counters" "Thresholds:thresholds" "Rules:rules")
+  string(REPLACE ":" ";" pair "${pair}")
+  list(GET pair 0 name)
+  list(GET pair 1 file)
+  file(READ "${FOLDER}/${file}.toml" content)
+  string(APPEND text "const std::string_view k${name}Toml = R\"=====(${content})=====\";\n\n")
+endforeach()
+string(APPEND text "}  // namespace mroce::doctor\n")
+file(WRITE "${OUT}" "${text}")
