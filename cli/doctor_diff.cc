@@ -86,6 +86,8 @@ std::string text_of(const doctor::HostDiff& diff) {
   }
   out += settings_text(diff.settings);
   out += fmt::format("{} counters did not change\n", grouped(diff.unchanged));
+  if (diff.of_rings > 0)
+    out += fmt::format("{} counters of single rings are not shown (--all does)\n", grouped(diff.of_rings));
   if (diff.unpaired > 0) out += fmt::format("{} counters are on one side only\n", grouped(diff.unpaired));
   return out;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "doctor/collect/sampler.h"
 #include "doctor/delta.h"
 
 namespace mroce::doctor {
@@ -91,11 +92,17 @@ class Differ {
     }
     for (const Counter& counter : b.counters)
       if (partner(a, counter) == nullptr) ++out_.unpaired;
+    std::stable_partition(change.counters.begin(), change.counters.end(),
+                          [](const CounterChange& c) { return !c.canonical.empty(); });
     change.settings = settings(a.settings, b.settings);
     if (!change.counters.empty() || !change.settings.empty()) out_.ports.push_back(std::move(change));
   }
 
   void counters(PortChange& into, const Counter& a, const Counter& b) {
+    if (!all_ && b.canonical.empty() && is_of_a_ring(b.vendor_name)) {
+      ++out_.of_rings;
+      return;
+    }
     const Reading &old = a.readings.front(), &now = b.readings.back();
     CounterChange change;
     change.canonical = b.canonical;
@@ -106,15 +113,17 @@ class Differ {
     change.before = old.value;
     change.after = now.value;
     if (const Canonical* canonical = book_.vendors.canonical(b.canonical)) change.unit = canonical->unit;
-    const bool one_file = &a_ == &b_;  // then every step between was looked at
+    // Within one file every step between was looked at; and an endpoint of mroce began at 0.
+    const bool one_file = &a_ == &b_, from_zero = one_file && a.from == "mroce";
+    if (from_zero) change.before = 0;
     if (one_file && a.state == DeltaState::kNone && !change.gauge) return;
-    const bool same = old.value == now.value && (!one_file || a.state == DeltaState::kOk);
+    const bool same = *change.before == now.value && (!one_file || a.state == DeltaState::kOk);
     if (same && !all_) {
       ++out_.unchanged;
       return;
     }
     const double seconds = static_cast<double>(now.time_ns - old.time_ns) / 1e9;
-    const bool timed = old.time_ns > 0 && now.time_ns > 0 && seconds > 0;
+    const bool timed = old.time_ns > 0 && now.time_ns > 0 && seconds > 0 && !from_zero;
     if (timed) into.seconds = std::max(into.seconds.value_or(0), seconds);
     if (change.gauge) {
       change.state = DeltaState::kOk;
@@ -204,6 +213,7 @@ std::string to_json(const HostDiff& diff) {
   out["host_settings"] = settings_json(diff.settings);
   out["unchanged_counters"] = diff.unchanged;
   out["unpaired_counters"] = diff.unpaired;
+  out["ring_counters_not_shown"] = diff.of_rings;
   return out.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -42,9 +42,10 @@ struct HostDiff {
   std::vector<SettingChange> settings;  // of hosts: name is "host: setting"
   std::vector<std::string> remarks;    // that one should know before reading on: another boot, a missing host
   size_t unchanged = 0, unpaired = 0;  // counters
+  size_t of_rings = 0;                 // counters of single rings, which are not shown
 };
 
-// `all`: also what did not change.
+// `all`: also what did not change, and counters of single rings.
 HostDiff diff(const Evidence& a, const Evidence& b, const Rulebook& book, bool all);
 std::string to_json(const HostDiff& diff);
 

@@ -27,17 +27,6 @@ bool has_lines_of_counters(const BundleSource& source) {
   return source.name.starts_with("grep -r ") || source.name.starts_with("ethtool -S ");
 }
 
-// Counters of single rings: a port has hundreds, and they say nothing that their sum does not.
-bool is_of_a_ring(std::string_view name) {
-  name = trim(name);
-  if (name.starts_with('[')) return true;
-  for (const std::string_view prefix : {"rx", "tx", "ch", "rxq", "txq", "queue_", "rx_queue_", "tx_queue_"}) {
-    if (!name.starts_with(prefix) || name.size() == prefix.size()) continue;
-    if (name[prefix.size()] >= '0' && name[prefix.size()] <= '9') return true;
-  }
-  return false;
-}
-
 // "path:value", "   name: value": the colon before the value.
 size_t colon_of(std::string_view line) {
   const size_t colon = line.rfind(':');
@@ -86,6 +75,16 @@ void write_all(int fd, std::string_view text) {
 }
 
 }  // namespace
+
+bool is_of_a_ring(std::string_view name) {
+  name = trim(name);
+  if (name.starts_with('[')) return true;
+  for (const std::string_view prefix : {"rx", "tx", "ch", "rxq", "txq", "queue_", "rx_queue_", "tx_queue_"}) {
+    if (!name.starts_with(prefix) || name.size() == prefix.size()) continue;
+    if (name[prefix.size()] >= '0' && name[prefix.size()] <= '9') return true;
+  }
+  return false;
+}
 
 void SampleKeeper::filter(BundleSource& source) {
   if (!source.text || !has_lines_of_counters(source)) return;

@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "doctor/collect/snapshot.h"
@@ -35,6 +36,9 @@ class Sampler {
   pid_t pid_ = -1;
   int stop_ = -1, results_ = -1;
 };
+
+// Counters of single rings: a port has hundreds, and they say nothing that their sum does not.
+bool is_of_a_ring(std::string_view counter);
 
 // What of each sample is worth keeping.
 class SampleKeeper {

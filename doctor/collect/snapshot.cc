@@ -143,10 +143,14 @@ void plan_mroce(Plan& plan, const Tree& tree, const CollectOptions& options) {
     });
 }
 
-Snapshot snapshot_of(const std::vector<Task>& tasks, const TaskLimits& limits, Phase phase) {
+Snapshot snapshot_of(const Tree& tree, const std::vector<Task>& tasks, const TaskLimits& limits,
+                     Phase phase) {
   Snapshot out;
   out.phase = phase;
   out.time_ns = now_ns();
+  if (tree.recorded())
+    if (const auto then = whole_number(tree.read("/time_ns", 64).value_or("")))
+      out.time_ns = static_cast<int64_t>(std::min<uint64_t>(*then, INT64_MAX));
   out.sources = run_tasks(tasks, limits);
   return out;
 }
@@ -167,7 +171,7 @@ std::vector<Task> snapshot_tasks(const CollectOptions& options, const Tree& tree
 Snapshot take_snapshot(const CollectOptions& options, Phase phase) {
   const Tree tree(options.root);
   const MachinePorts ports = find_ports(tree);
-  return snapshot_of(snapshot_tasks(options, tree, ports), options.limits, phase);
+  return snapshot_of(tree, snapshot_tasks(options, tree, ports), options.limits, phase);
 }
 
 Snapshot take_sample(const CollectOptions& options, const MachinePorts& ports) {
@@ -189,7 +193,7 @@ Snapshot take_sample(const CollectOptions& options, const MachinePorts& ports) {
     plan.lines("mroce statistics", [folder = options.statistics_folder](TaskOutput& out) {
       read_statistics_folder(folder, out);
     });
-  return snapshot_of(plan.tasks, options.limits, Phase::kSample);
+  return snapshot_of(tree, plan.tasks, options.limits, Phase::kSample);
 }
 
 Bundle bundle_around(const CollectOptions& options, Snapshot snapshot) {

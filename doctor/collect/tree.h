@@ -2,7 +2,7 @@
 //
 // A recorded tree has the files where the machine had them (DIR/sys/class/…, DIR/proc/…) and what commands
 // printed in DIR/commands/NAME.txt, NAME being the command line with "_" for all but letters, digits, "." and
-// "-".
+// "-". DIR/time_ns, if there is one, says when: nanoseconds since 1970.
 #pragma once
 
 #include <optional>
