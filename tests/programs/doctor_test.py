@@ -35,20 +35,28 @@ def sources_of(bundle, index=0):
     return {source["name"]: source for source in bundle["snapshots"][index]["sources"]}
 
 
+STACK = contextlib.ExitStack()
+FOLDER = None  # of recorded hosts and their bundles
+
+
+def setUpModule():
+    """Thousands of small files: in memory, and once for all tests."""
+    global FOLDER  # pylint: disable=global-statement
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    FOLDER = pathlib.Path(STACK.enter_context(tempfile.TemporaryDirectory(prefix="mroce-test-", dir=memory)))
+    for name, host, seconds, pfc in (("before", "nodeA", 0, 3), ("after", "nodeA", 10, 3), ("peer", "nodeB", 0, 4)):
+        recorded_tree.write(FOLDER / name, host, 8, seconds, pfc)
+        doctor("snapshot", "--root", FOLDER / name, "-o", FOLDER / f"{name}.json")
+
+
+def tearDownModule():
+    STACK.close()
+
+
 class WithTrees(unittest.TestCase):
-    """Recorded hosts, made once."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.stack = contextlib.ExitStack()
-        cls.folder = pathlib.Path(cls.stack.enter_context(tempfile.TemporaryDirectory(prefix="mroce-test-")))
-        for name, host, seconds, pfc in (("before", "nodeA", 0, 3), ("after", "nodeA", 10, 3), ("peer", "nodeB", 0, 4)):
-            recorded_tree.write(cls.folder / name, host, 8, seconds, pfc)
-            doctor("snapshot", "--root", cls.folder / name, "-o", cls.folder / f"{name}.json")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.stack.close()
+    @property
+    def folder(self):
+        return FOLDER
 
     def text(self, name):
         return (self.folder / f"{name}.json").read_text()
