@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "cli/doctor.h"
 #include "cli/outcome.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
@@ -12,6 +13,8 @@ namespace mroce::cli {
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
+  mroce doctor run -- ib_write_bw -d mlx5_0 -D 10 nodeB
+  mroce doctor snapshot -o nodeA.json
   mroce doctor analyze before/ after/ perftest.txt
   ethtool -S eth0 | mroce doctor analyze
   mroce doctor analyze --explain pfc-storm)";
@@ -34,20 +37,6 @@ struct AnalyzeFlags {
   bool json = false;
   std::string explain;
 };
-
-std::string styled_ink(doctor::Ink ink, std::string_view text) {
-  switch (ink) {
-    case doctor::Ink::kBold:
-      return styled(STDOUT_FILENO, Style::kBold, text);
-    case doctor::Ink::kDim:
-      return styled(STDOUT_FILENO, Style::kDim, text);
-    case doctor::Ink::kGood:
-      return styled(STDOUT_FILENO, Style::kGood, text);
-    case doctor::Ink::kBad:
-      return styled(STDOUT_FILENO, Style::kBad, text);
-  }
-  return std::string(text);
-}
 
 int explain_rule(const std::string& name) {
   const doctor::Rulebook& book = doctor::builtin_rulebook();
@@ -93,11 +82,30 @@ void add_analyze(CLI::App& doctor, int& exit_code) {
 
 }  // namespace
 
-void add_doctor(CLI::App& app, int& exit_code) {
+std::string styled_ink(doctor::Ink ink, std::string_view text) {
+  switch (ink) {
+    case doctor::Ink::kBold:
+      return styled(STDOUT_FILENO, Style::kBold, text);
+    case doctor::Ink::kDim:
+      return styled(STDOUT_FILENO, Style::kDim, text);
+    case doctor::Ink::kGood:
+      return styled(STDOUT_FILENO, Style::kGood, text);
+    case doctor::Ink::kBad:
+      return styled(STDOUT_FILENO, Style::kBad, text);
+  }
+  return std::string(text);
+}
+
+void add_doctor(CLI::App& app, const Rest& rest, int& exit_code) {
   CLI::App* doctor = app.add_subcommand("doctor", "Say which layer is the bottleneck of a slow RoCE job");
   doctor->require_subcommand(1);
   doctor->footer(kFooter);
+  add_doctor_snapshot(*doctor, exit_code);
+  add_doctor_run(*doctor, rest, exit_code);
   add_analyze(*doctor, exit_code);
+  add_doctor_diff(*doctor, exit_code);
+  add_doctor_inventory(*doctor, exit_code);
+  add_doctor_merge(*doctor, exit_code);
 }
 
 }  // namespace mroce::cli

@@ -57,8 +57,9 @@ void restore_signals() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) give_up(report_fd, Stage::kSetup, ESRCH, "the parent has gone");
   for (const auto& [name, value] : plan.environment) ::setenv(name.c_str(), value.c_str(), 1);
-  if (plan.output >= 0 &&
-      (::dup2(plan.output, STDOUT_FILENO) < 0 || ::dup2(plan.output, STDERR_FILENO) < 0)) {
+  const int error_output = plan.error_output >= 0 ? plan.error_output : plan.output;
+  if ((plan.output >= 0 && ::dup2(plan.output, STDOUT_FILENO) < 0) ||
+      (error_output >= 0 && ::dup2(error_output, STDERR_FILENO) < 0)) {
     give_up(report_fd, Stage::kSetup, errno, "cannot redirect the output");
   }
   if (plan.cpu >= 0) {

@@ -21,8 +21,9 @@ struct LaunchPlan {
   std::vector<std::string> arguments;                            // the program first
   std::vector<std::pair<std::string, std::string>> environment;  // replaces variables of the same name
   std::optional<DeviceView> view;
-  int output = -1;  // descriptor for standard output and error of the program, or -1 to inherit ours
-  int cpu = -1;     // the only core that it may run on, or -1
+  int output = -1;        // descriptor for standard output and error of the program, or -1 to inherit ours
+  int error_output = -1;  // another one for standard error
+  int cpu = -1;           // the only core that it may run on, or -1
 };
 
 // LD_LIBRARY_PATH with `folder` in front of what is there already.

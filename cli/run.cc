@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -91,6 +92,21 @@ Outcome<void> write_json(const std::string& file, const nlohmann::json& all) {
   return {};
 }
 
+// Whoever started us may want the statistics as well: `mroce doctor run`, or a person. Only the file's name
+// was ours.
+Outcome<void> write_for_environment(const nlohmann::json& all) {
+  const char* pattern = std::getenv(environment_name("stats_file").c_str());
+  if (pattern == nullptr || *pattern == '\0') return {};
+  for (const nlohmann::json& process : all) {
+    std::string file = pattern;
+    const std::string pid = std::to_string(number_at(process, "pid"));
+    for (size_t at = file.find("%p"); at != std::string::npos; at = file.find("%p", at + pid.size()))
+      file.replace(at, 2, pid);
+    if (auto written = write_json(file, process); !written) return written;
+  }
+  return {};
+}
+
 Outcome<LaunchPlan> plan_of(const RunOptions& options, const std::vector<std::string>& program,
                             std::vector<Override> overrides) {
   const auto settings = settings_with(overrides);
@@ -135,6 +151,7 @@ Outcome<int> run_program(const RunOptions& options, const std::vector<std::strin
   const int status = relay.wait_for(started->pid);
   if (collect) {
     const nlohmann::json all = folder->collect();
+    if (auto written = write_for_environment(all); !written) return tl::unexpected(written.error());
     if (options.stats) fmt::print(stderr, "{}", stats_text(all));
     if (!options.json_file.empty()) {
       if (auto written = write_json(options.json_file, all); !written) return tl::unexpected(written.error());

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "doctor/delta.h"
 #include "doctor/ingest.h"
 
 namespace mroce::doctor {
@@ -32,26 +33,20 @@ void sort_readings(std::vector<Reading>& readings) {
 
 void compute_delta(Counter& counter) {
   sort_readings(counter.readings);
-  if (counter.from == "mroce" && counter.readings.size() == 1) {  // an endpoint's life is the run
+  if (counter.from == "mroce" &&
+      !counter.readings.empty()) {  // an endpoint begins at 0, and its life is the run
     counter.state = DeltaState::kOk;
-    counter.delta = static_cast<double>(counter.readings.front().value);
+    counter.delta = static_cast<double>(counter.readings.back().value);
     return;
   }
   if (counter.readings.size() < 2) return;
-  constexpr uint64_t kHalf = 1ull << 31, kFull = 1ull << 32;
   double sum = 0;
   counter.state = DeltaState::kOk;
   for (size_t i = 1; i < counter.readings.size(); ++i) {
-    const uint64_t old = counter.readings[i - 1].value, now = counter.readings[i].value;
-    if (now >= old) {
-      sum += static_cast<double>(now - old);
-    } else if (counter.width == 32 && old < kFull && old >= kHalf && now < kHalf) {
-      sum += static_cast<double>(now + kFull - old);
-      counter.state = DeltaState::kWrapped;
-    } else {
-      counter.state = DeltaState::kReset;
-      return;
-    }
+    const Step step = step_between(counter.readings[i - 1].value, counter.readings[i].value, counter.width);
+    if (step.state != DeltaState::kOk) counter.state = step.state;
+    if (step.state == DeltaState::kReset) return;
+    sum += static_cast<double>(step.by);
   }
   counter.delta = sum * counter.scale;
 }

@@ -92,6 +92,25 @@ std::string head(const Diagnosis& diagnosis, const Styler& styler) {
   return out;
 }
 
+// A snapshot always lacks something (no GPU, no DCB): those sources are counted, not listed.
+std::string problems_text(const Diagnosis& diagnosis, const Styler& styler) {
+  std::string list;
+  size_t listed = 0, not_collected = 0;
+  for (const NamedProblem& problem : diagnosis.problems) {
+    if (problem.reason.starts_with("not collected: ")) {
+      ++not_collected;
+      continue;
+    }
+    if (++listed <= kMaxProblems)
+      list += paragraph("  - ", place(problem.file, problem.source, problem.line) + ": " + problem.reason);
+  }
+  if (listed > kMaxProblems)
+    list += fmt::format("  - and {} more (--json lists them)\n", listed - kMaxProblems);
+  if (not_collected > 0)
+    list += fmt::format("  - {} sources could not be collected (--json lists them)\n", not_collected);
+  return list.empty() ? list : "\n" + styler(Ink::kBold, "Problems of the input") + "\n" + list;
+}
+
 }  // namespace
 
 std::string page_of(const Diagnosis& diagnosis, const Styler& styler) {
@@ -112,13 +131,7 @@ std::string page_of(const Diagnosis& diagnosis, const Styler& styler) {
   }
   if (!diagnosis.missing.empty()) out += "\n" + styler(Ink::kBold, "To collect") + "\n";
   for (const auto& missing : diagnosis.missing) out += paragraph("  - ", missing);
-  if (!diagnosis.problems.empty()) out += "\n" + styler(Ink::kBold, "Problems of the input") + "\n";
-  for (size_t i = 0; i < diagnosis.problems.size() && i < kMaxProblems; ++i) {
-    const NamedProblem& problem = diagnosis.problems[i];
-    out += paragraph("  - ", place(problem.file, problem.source, problem.line) + ": " + problem.reason);
-  }
-  if (diagnosis.problems.size() > kMaxProblems)
-    out += fmt::format("  - and {} more (--json lists them)\n", diagnosis.problems.size() - kMaxProblems);
+  out += problems_text(diagnosis, styler);
   out += "\n" +
          styler(Ink::kDim,
                 fmt::format("Read: {} host(s), {} port(s), {} counter(s), {} result(s).", diagnosis.hosts,

@@ -93,7 +93,17 @@ tl::expected<std::unique_ptr<Endpoint>, std::string> Endpoint::open(const Settin
     endpoint->gone_.store(true);  // nobody knows us yet: go without a word
     return Failure(started.error());
   }
+  endpoint->write_stats_now_and_then();
   return endpoint;
+}
+
+void Endpoint::write_stats_now_and_then() {
+  const auto interval = static_cast<int64_t>(impl_->settings.number("stats_interval"));
+  if (interval == 0 || impl_->settings.text("stats_file").empty()) return;
+  const bool started =
+      impl_->stats_writer.start(millis(interval), [this] { impl_->write_stats_file(stats_json()); });
+  if (!started)
+    impl_->log(LogLevel::kWarn, "no thread for stats_interval: statistics are written at exit only");
 }
 
 tl::expected<void, std::string> Endpoint::Impl::open_receivers() {

@@ -106,6 +106,7 @@ class Endpoint {
   static Time clock_now();
   void after_command(Time now);
   bool progress_of_caller();
+  void write_stats_now_and_then();
 
   mutable std::mutex mutex_;
   std::atomic<bool> gone_{false};

@@ -16,6 +16,7 @@ constexpr RoundBudget kClosingBudget{.receives = 16, .bursts = 64};
 
 void Endpoint::close() {
   if (impl_ == nullptr || gone_.exchange(true, std::memory_order_acq_rel)) return;
+  impl_->stats_writer.stop();
   {
     const std::unique_lock lock(mutex_);
     const Time now = clock_now();
@@ -25,7 +26,7 @@ void Endpoint::close() {
   impl_->helper.stop();
   const std::unique_lock lock(mutex_);
   impl_->drive_until_quiescent();
-  impl_->write_stats_file();
+  impl_->write_stats_file(impl_->stats_json());
   impl_->close_descriptors();
 }
 
@@ -60,6 +61,7 @@ void Endpoint::abandon_after_fork() {
   gone_.store(true, std::memory_order_release);
   impl_->abandoned = true;
   impl_->helper.abandon();
+  impl_->stats_writer.abandon();
   // The receiving sockets and what else is fixed after open() can be closed in any case; they are what would
   // keep the slot taken. The rest only if no thread was about to change it when the process forked.
   impl_->receivers->close();

@@ -12,6 +12,7 @@
 #include "net/helper_thread.h"
 #include "net/host_memory.h"
 #include "net/link_watch.h"
+#include "net/periodic.h"
 #include "net/local_addresses.h"
 #include "net/log.h"
 #include "net/receive_sockets.h"
@@ -57,7 +58,7 @@ struct Endpoint::Impl final : WireUser, HelperWork {
   void close_descriptors();
   // --- stats_json.cc ---
   std::string stats_json() const;  // needs the lock
-  void write_stats_file() const;
+  void write_stats_file(const std::string& json) const;
 
   Settings settings;
   EventSink& sink;
@@ -86,7 +87,8 @@ struct Endpoint::Impl final : WireUser, HelperWork {
   std::atomic<int64_t> deadline_ns{ns_of(kNever)};
   mutable std::atomic<uint32_t> waiting_callers{0};
   bool abandoned = false;
-  HelperThread helper;  // last: it ends before what it uses
+  HelperThread helper;  // it and what follows end before what they use
+  Periodic stats_writer;
 };
 
 // "%p" in file names is the process id.

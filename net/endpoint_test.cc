@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -89,6 +90,23 @@ TEST(Endpoint, the_statistics_file_is_json_of_the_schema_and_carries_the_process
   EXPECT_EQ(json.at("counters").at("rx_datagrams"), 0);
   EXPECT_EQ(json.at("impairment").at("out").at("offered"), 0);
   EXPECT_TRUE(json.at("connections").is_array());
+}
+
+TEST(Endpoint, statistics_can_be_read_while_the_program_runs) {
+  CountingSink sink;
+  const std::string path = ::testing::TempDir() + "mroce-live-stats.json";
+  unlink(path.c_str());
+  const auto endpoint = open_one(sink, {{"stats_file", path}, {"stats_interval", "1"}});
+  nlohmann::json json;
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!json.is_object() && std::chrono::steady_clock::now() < limit) {
+    std::ifstream file(path);
+    if (file.good()) json = nlohmann::json::parse(file);
+  }
+  ASSERT_TRUE(json.is_object());
+  EXPECT_EQ(json.at("schema"), "mroce-stats-1");
+  endpoint->close();
+  unlink(path.c_str());
 }
 
 TEST(Endpoint, a_forked_child_is_without_device_and_the_parent_goes_on) {

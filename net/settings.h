@@ -33,6 +33,7 @@ namespace mroce::net {
   X(ecn, "1", "set ECT(0) on packets and react to CE marks")                                         \
   X(device_name, "mroce0", "name of the device that programs see")                                   \
   X(stats_file, "", "at exit, write statistics as JSON to this file; %p is the process id")          \
+  X(stats_interval, "0", "write that file also every so many milliseconds; 0: at exit only")         \
   X(trace, "", "write all packets to this pcapng file; %p is the process id")                        \
   X(log, "warn", "what to say on standard error: error, warn, info, debug")
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "net/endpoint_impl.h"
@@ -158,15 +159,20 @@ std::string Endpoint::Impl::stats_json() const {
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
-void Endpoint::Impl::write_stats_file() const {
+// While the program runs, under another name first: who reads it then gets a whole file.
+void Endpoint::Impl::write_stats_file(const std::string& json) const {
   const std::string& setting = settings.text("stats_file");
   if (setting.empty()) return;
   const std::string path = with_process_id(setting);
-  const std::string text = stats_json() + "\n";
-  std::FILE* file = std::fopen(path.c_str(), "we");
+  std::error_code error;
+  const bool replaced = settings.number("stats_interval") > 0 && !std::filesystem::is_other(path, error);
+  const std::string part = replaced ? path + ".part" : path;
+  const std::string text = json + "\n";
+  std::FILE* file = std::fopen(part.c_str(), "we");
   const bool opened_file = file != nullptr;
   bool written = opened_file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
   if (opened_file) written = std::fclose(file) == 0 && written;
+  if (replaced) written = written && std::rename(part.c_str(), path.c_str()) == 0;
   if (!written) log(LogLevel::kError, "cannot write the statistics to {}: {}", path, std::strerror(errno));
 }
 
