@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include "cli/doctor.h"
+#include "cli/doctor_report.h"
 #include "cli/outcome.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "doctor/analyze.h"
+#include "doctor/judge.h"
 #include "doctor/page.h"
 
 namespace mroce::cli {
@@ -29,13 +31,14 @@ Exit code: 0 healthy, 1 a finding, 5 the evidence does not suffice, 6 the test i
 Examples:
   mroce doctor analyze sender-before.txt sender-after.txt receiver-before.txt receiver-after.txt
   mroce doctor analyze run1/ --json
+  mroce doctor analyze run1/ --report run1.html
   mroce doctor analyze --explain fabric-congestion)";
 
 struct AnalyzeFlags {
   doctor::AnalyzeOptions options;
   double seconds = 0;
   bool json = false;
-  std::string explain;
+  std::string explain, report;
 };
 
 int explain_rule(const std::string& name) {
@@ -58,7 +61,13 @@ int run_analyze(AnalyzeFlags& flags) {
     flags.options.files = {"-"};
   }
   if (flags.seconds > 0) flags.options.seconds = flags.seconds;
-  const doctor::Diagnosis diagnosis = doctor::analyze(flags.options, doctor::builtin_rulebook());
+  const doctor::Evidence evidence = doctor::gather(flags.options, doctor::builtin_rulebook());
+  const doctor::Diagnosis diagnosis = doctor::judge(evidence, doctor::builtin_rulebook());
+  if (!flags.report.empty()) {
+    if (const auto written = write_doctor_report(flags.report, evidence, diagnosis); !written)
+      return report(written.error());
+    if (flags.report == "-") return doctor::exit_code_of(diagnosis.outcome);
+  }
   fmt::print("{}\n", flags.json ? doctor::to_json(diagnosis) : doctor::page_of(diagnosis, styled_ink));
   return doctor::exit_code_of(diagnosis.outcome);
 }
@@ -72,6 +81,11 @@ void add_analyze(CLI::App& doctor, int& exit_code) {
                    "files or folders; standard input if there are none, or for -")
       ->type_name("FILE…");
   analyze->add_flag("--json", flags->json, "as JSON");
+  analyze
+      ->add_option("--report", flags->report,
+                   "also as one HTML file that needs nothing else, with what was sampled on one time axis; - is "
+                   "standard output, instead of the page")
+      ->type_name("FILE.html");
   analyze->add_option("--explain", flags->explain, "what a rule looks at, with its thresholds and sources")
       ->type_name("RULE");
   analyze->add_option("--seconds", flags->seconds, "length of the run, if no file says it")
@@ -106,6 +120,7 @@ void add_doctor(CLI::App& app, const Rest& rest, int& exit_code) {
   add_doctor_diff(*doctor, exit_code);
   add_doctor_inventory(*doctor, exit_code);
   add_doctor_merge(*doctor, exit_code);
+  add_doctor_export(*doctor, exit_code);
 }
 
 }  // namespace mroce::cli
