@@ -101,8 +101,10 @@ void add_redact_flags(CLI::App& app, RedactFlags& flags) {
 
 void add_collect_flags(CLI::App& app, doctor::CollectOptions& options) {
   app.add_option("--role", options.role, "what this host is in the test: sender, receiver")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, doctor::Role>{
-          {"sender", doctor::Role::kSender}, {"receiver", doctor::Role::kReceiver}}))
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, doctor::Role>{{"sender", doctor::Role::kSender},
+                                                                      {"receiver", doctor::Role::kReceiver}})
+              .description(""))
       ->type_name("ROLE");
   app.add_option("--limit", options.limits.seconds, "seconds that one source may take")
       ->capture_default_str()
