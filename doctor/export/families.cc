@@ -56,7 +56,7 @@ const std::vector<MetricFamily>& other_families() {
       {"mroce_doctor_last_reading_timestamp_seconds", MetricKind::kGauge, "seconds",
        "when the host's counters were last read, since 1970", "", 1},
       {"mroce_doctor_link_up", MetricKind::kGauge, "", "1 if the port is active, else 0", "", 1},
-      {"mroce_doctor_link_rate_bits_per_second", MetricKind::kGauge, "", "rate of the link", "", 1},
+      {"mroce_doctor_link_rate_bytes_per_second", MetricKind::kGauge, "", "rate of the link", "", 1},
       {"mroce_doctor_pfc_enabled", MetricKind::kGauge, "",
        "1 if priority flow control is on for the priority, else 0; absent if unknown", "", 1},
       {"mroce_doctor_gpu_busy_ratio", MetricKind::kGauge, "ratio", "part of the time in which the GPU worked",

@@ -69,7 +69,7 @@ void add_link(const Host& host, const Port& port, Collected& into) {
   const std::string state = lowered(setting_of(port, "link.state"));
   if (!state.empty()) into.add("mroce_doctor_link_up", labels, contains(state, "active") ? 1 : 0);
   if (const auto gbps = real_number(setting_of(port, "link.rate_gbps")))
-    into.add("mroce_doctor_link_rate_bits_per_second", labels, *gbps * 1e9);
+    into.add("mroce_doctor_link_rate_bytes_per_second", labels, *gbps * 1e9 / 8);
   const std::string pfc = setting_of(port, "pfc.enabled");
   if (pfc.empty()) return;
   for (char priority = '0'; priority <= '7'; ++priority) {
