@@ -11,7 +11,7 @@
 namespace mroce::doctor {
 namespace {
 
-constexpr double kWidth = 860, kLeft = 52, kRight = 12, kTop = 8, kHeight = 76, kAxis = 22;
+constexpr double kWidth = 860, kLeft = 52, kRight = 26, kTop = 8, kHeight = 76, kAxis = 22;
 
 struct Scale {
   double seconds = 1, top = 1;

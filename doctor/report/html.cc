@@ -57,7 +57,7 @@ std::string proof_row(const Proof& proof) {
   return fmt::format(
       "<tr><td class=\"w\">{}</td><td class=\"w\">{}</td><td class=\"w mono\">{}</td><td "
       "class=\"n\">{}</td><td class=\"n\">{}</td>"
-      "<td class=\"mono soft\">{}</td></tr>",
+      "<td class=\"mono soft where\">{}</td></tr>",
       html_text(proof.host, 200), html_text(proof.port, 200), html_text(proof.counter, 200),
       value.empty() ? html_text(proof.text, 400) : value, proof.threshold ? number(*proof.threshold) : "",
       place(proof.file, proof.source, proof.line));
