@@ -4,6 +4,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <iterator>
@@ -53,8 +54,8 @@ class Readings {
 
   std::string text(doctor::MetricFormat format) {
     if (!read_ || Clock::now() - *read_ >= age_) read();
-    return doctor::expose({{&files_, &gpus_}, {&machine_, nullptr}}, doctor::builtin_rulebook(), state_,
-                          format);
+    return doctor::expose({{&files_, &gpus_}, {&machine_, &machine_gpus_}}, doctor::builtin_rulebook(),
+                          state_, format);
   }
 
  private:
@@ -66,20 +67,26 @@ class Readings {
       gpus_ = doctor::gpus_of(files_);
     }
     if (flags_.options.files.empty() || flags_.live) {
-      machine_ = doctor::Evidence();
-      doctor::ingest({"this machine", "", to_json(doctor::read_machine_counters(flags_.root)), false},
-                     doctor::Context(machine_, book));
-      doctor::assemble(machine_, book);
+      take(doctor::read_machine_counters(flags_.root));
     }
     read_ = Clock::now();
     state_ = {MROCE_VERSION, std::chrono::duration<double>(*read_ - begin).count()};
+  }
+
+  void take(const doctor::Bundle& bundle) {
+    machine_ = doctor::Evidence();
+    machine_gpus_.clear();
+    doctor::read_gpus(bundle, machine_gpus_);
+    doctor::ingest({"this machine", "", to_json(bundle), false},
+                   doctor::Context(machine_, doctor::builtin_rulebook()));
+    doctor::assemble(machine_, doctor::builtin_rulebook());
   }
 
   const ExportFlags& flags_;
   Clock::duration age_;
   std::optional<Clock::time_point> read_;
   doctor::Evidence files_, machine_;
-  std::vector<doctor::GpuReading> gpus_;
+  std::vector<doctor::GpuReading> gpus_, machine_gpus_;
   doctor::ExporterState state_;
 };
 

@@ -43,9 +43,13 @@ TEST(Families, names_are_unique_valid_and_end_in_their_unit) {
     EXPECT_TRUE(names.insert(family.name).second) << family.name;
     EXPECT_TRUE(std::regex_match(family.name, std::regex("mroce_doctor_[a-z][a-z0-9_]*"))) << family.name;
     EXPECT_FALSE(family.name.ends_with("_total") || family.name.ends_with("_info")) << family.name;
-    if (!family.unit.empty()) EXPECT_THAT(family.name, EndsWith("_" + family.unit));
+    if (!family.unit.empty()) {
+      EXPECT_THAT(family.name, EndsWith("_" + family.unit));
+    }
     EXPECT_FALSE(family.help.empty()) << family.name;
-    if (!family.canonical.empty()) EXPECT_TRUE(canonicals.insert(family.canonical).second);
+    if (!family.canonical.empty()) {
+      EXPECT_TRUE(canonicals.insert(family.canonical).second);
+    }
   }
   EXPECT_EQ(canonicals.size() + 1, builtin_rulebook().vendors.canonicals().size()) << "all but IGNORE";
 }
@@ -133,7 +137,7 @@ TEST(Machine, a_recorded_tree_is_read_and_mapped) {
       << "units of four bytes";
   EXPECT_TRUE(std::regex_search(
       text, std::regex("mroce_doctor_link_up\\{host=\"nodeA\",device=\"mlx5_0\"[^}]*\\} 1\n")));
-  EXPECT_TRUE(std::regex_search(text, std::regex("link_rate_bits_per_second\\{[^}]*\\} 400000000000\n")));
+  EXPECT_TRUE(std::regex_search(text, std::regex("link_rate_bytes_per_second\\{[^}]*\\} 50000000000\n")));
 }
 
 std::string answer_to(const std::string& request) {

@@ -52,7 +52,7 @@ struct Request {
 // Strict: lines end with CRLF or LF, names are tokens, no continuation lines, no control characters.
 Request read_request(std::string_view bytes) {
   Request out;
-  const auto lines = split(bytes.substr(0, bytes.find("\n\r\n") + 1), '\n');
+  const auto lines = split(bytes, '\n');
   const auto whole = [](std::string_view line) {
     return line.ends_with('\r') ? line.substr(0, line.size() - 1) : line;
   };

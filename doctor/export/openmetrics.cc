@@ -67,9 +67,13 @@ std::string setting_of(const Port& port, std::string_view name) {
 void add_link(const Host& host, const Port& port, Collected& into) {
   const Labels labels = labels_of(host, port);
   const std::string state = lowered(setting_of(port, "link.state"));
-  if (!state.empty()) into.add("mroce_doctor_link_up", labels, contains(state, "active") ? 1 : 0);
+  const std::string netdev_state = setting_of(port, "netdev.operstate");
+  if (!state.empty())
+    into.add("mroce_doctor_link_up", labels, state == "active" ? 1 : 0);
+  else if (netdev_state == "up" || netdev_state == "down" || netdev_state == "lowerlayerdown")
+    into.add("mroce_doctor_link_up", labels, netdev_state == "up" ? 1 : 0);
   if (const auto gbps = real_number(setting_of(port, "link.rate_gbps")))
-    into.add("mroce_doctor_link_rate_bits_per_second", labels, *gbps * 1e9);
+    into.add("mroce_doctor_link_rate_bytes_per_second", labels, *gbps * 1e9 / 8);
   const std::string pfc = setting_of(port, "pfc.enabled");
   if (pfc.empty()) return;
   for (char priority = '0'; priority <= '7'; ++priority) {

@@ -96,11 +96,13 @@ tl::expected<void, std::string> ScrapeServer::listen(const ListenAddress& addres
 void ScrapeServer::accept_all() {
   while (true) {
     const int fd = ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0) return;
-    if (connections_.size() >= limits_.connections) {
+    const bool no_room = fd < 0 && (errno == EMFILE || errno == ENFILE);
+    if (fd < 0 && !(no_room && !connections_.empty())) return;
+    if (no_room || connections_.size() >= limits_.connections) {
       ::close(connections_.front().fd);
       connections_.erase(connections_.begin());
     }
+    if (no_room) continue;
     Connection& added = connections_.emplace_back();
     added.fd = fd;
     added.deadline = Clock::now() + limits_.request;

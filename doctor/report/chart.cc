@@ -11,7 +11,7 @@
 namespace mroce::doctor {
 namespace {
 
-constexpr double kWidth = 860, kLeft = 52, kRight = 12, kTop = 8, kHeight = 76, kAxis = 22;
+constexpr double kWidth = 860, kLeft = 52, kRight = 26, kTop = 8, kHeight = 76, kAxis = 22;
 
 struct Scale {
   double seconds = 1, top = 1;
@@ -97,7 +97,7 @@ double nice_step(double top, int count) {
 
 std::string short_number(double value) {
   if (!std::isfinite(value)) return "?";
-  static constexpr std::array kUnits = {"", " k", " M", " G", " T", " P", " E"};
+  static constexpr std::array kUnits = {"", "\u00a0k", "\u00a0M", "\u00a0G", "\u00a0T", "\u00a0P", "\u00a0E"};
   size_t unit = 0;
   while (std::fabs(value) >= 999.5 && unit + 1 < kUnits.size()) {
     value /= 1000;
@@ -129,8 +129,9 @@ std::string svg_of(const Chart& chart, double seconds, bool with_axis) {
   out += grid(scale, with_axis);
   for (size_t i = chart.series.size(); i-- > 0;) {
     const Series& series = chart.series[i];
-    out += fmt::format("<g class=\"s{}\"><title>{}: peak {}, mean {} {}</title>", i, html_text(series.label),
-                       short_number(series.peak), short_number(series.mean), html_text(chart.unit));
+    out += fmt::format("<g class=\"s{}\"><title>{}: peak {}, mean {} {}</title>", series.ink,
+                       html_text(series.label), short_number(series.peak), short_number(series.mean),
+                       html_text(chart.unit));
     if (chart.series.size() <= 3)
       out += fmt::format("<path class=\"area\" fill=\"none\" d=\"{}\"/>", area_path(series, scale));
     out += fmt::format("<path class=\"line\" fill=\"none\" stroke=\"currentColor\" d=\"{}\"/></g>",

@@ -55,8 +55,9 @@ std::string_view word_of(Severity severity) {
 std::string proof_row(const Proof& proof) {
   const std::string value = proof.delta ? number(*proof.delta) : "";
   return fmt::format(
-      "<tr><td>{}</td><td>{}</td><td class=\"mono\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>"
-      "<td class=\"mono soft\">{}</td></tr>",
+      "<tr><td class=\"w\">{}</td><td class=\"w\">{}</td><td class=\"w mono\">{}</td><td "
+      "class=\"n\">{}</td><td class=\"n\">{}</td>"
+      "<td class=\"mono soft where\">{}</td></tr>",
       html_text(proof.host, 200), html_text(proof.port, 200), html_text(proof.counter, 200),
       value.empty() ? html_text(proof.text, 400) : value, proof.threshold ? number(*proof.threshold) : "",
       place(proof.file, proof.source, proof.line));
@@ -132,7 +133,7 @@ std::string chart_row(const Chart& chart, double seconds, bool last) {
     out += fmt::format(
         "<li><svg class=\"s{}\" viewBox=\"0 0 16 8\" width=\"16\" height=\"8\"><path stroke=\"currentColor\" "
         "stroke-width=\"3\" d=\"M0 4H16\"/></svg>{}: peak {}, mean {}</li>",
-        i, html_text(series.label, 100), short_number(series.peak), short_number(series.mean));
+        series.ink, html_text(series.label, 100), short_number(series.peak), short_number(series.mean));
   }
   return out + "</ul></div>" + svg_of(chart, seconds, last) + "</div>";
 }

@@ -38,23 +38,23 @@ const std::vector<ChartSpec>& chart_specs() {
       {"Time stopped by pause",
        "% of time",
        Thin::kPeak,
-       {{"pause received", {"rx_pause_us"}, 1e-4}, {"pause sent", {"tx_pause_us"}, 1e-4}}},
+       {{"pause sent", {"tx_pause_us"}, 1e-4}, {"pause received", {"rx_pause_us"}, 1e-4}}},
       {"Pause frames",
        "frames/s",
        Thin::kPeak,
-       {{"received", {"rx_pause_frames"}, 1},
-        {"sent", {"tx_pause_frames"}, 1},
+       {{"sent", {"tx_pause_frames"}, 1},
+        {"received", {"rx_pause_frames"}, 1},
         {"802.3x, both directions", {"global_pause"}, 1}}},
       {"CNP",
        "packets/s",
        Thin::kPeak,
        {{"sent", {"cnp_sent"}, 1}, {"received", {"cnp_received"}, 1}, {"ignored", {"cnp_ignored"}, 1}}},
       {"ECN marks", "packets/s", Thin::kPeak, {{"received with a mark", {"ecn_marked"}, 1}}},
-      {"Retransmissions and their signs",
+      {"Retransmissions",
        "per second",
        Thin::kPeak,
-       {{"retransmissions", {"retransmits"}, 1},
-        {"adaptive retransmissions", {"adaptive_retrans"}, 1},
+       {{"sent again", {"retransmits"}, 1},
+        {"sent again, adaptively", {"adaptive_retrans"}, 1},
         {"out of sequence", {"out_of_sequence"}, 1},
         {"NAKs for a gap", {"nak_seq"}, 1},
         {"timeouts", {"timeout"}, 1},
@@ -176,7 +176,8 @@ Series series_of(std::string label, const std::vector<double>& rates, const Time
 void add_chart(ChartGroup& group, const ChartSpec& spec, const Port& port, const Times& times, int64_t begin,
                const Rulebook& book) {
   Chart chart{spec.title, spec.unit, {}};
-  for (const LineSpec& line : spec.lines) {
+  for (size_t ink = 0; ink < spec.lines.size(); ++ink) {
+    const LineSpec& line = spec.lines[ink];
     std::vector<double> chosen;
     for (const char* canonical : line.canonicals) {
       auto rates = rates_of(port, canonical, times, book);
@@ -185,10 +186,12 @@ void add_chart(ChartGroup& group, const ChartSpec& spec, const Port& port, const
       if (moved(chosen)) break;
     }
     if (chosen.empty()) continue;
-    if (moved(chosen))
-      chart.series.push_back(series_of(line.label, chosen, times, begin, line.factor, spec.thin));
-    else
-      group.still.push_back(lowered(spec.title) + " (" + line.label + ")");
+    if (!moved(chosen)) {
+      group.still.push_back(lowered(spec.title) + ": " + line.label);
+      continue;
+    }
+    chart.series.push_back(series_of(line.label, chosen, times, begin, line.factor, spec.thin));
+    chart.series.back().ink = ink;
   }
   if (!chart.series.empty()) group.charts.push_back(std::move(chart));
 }
@@ -238,6 +241,7 @@ ChartGroup gpu_group(const std::string& host, const std::vector<const GpuReading
         continue;
       }
       chart.series.push_back(series_of("GPU " + gpu, values, times, begin, 1, Thin::kMean));
+      chart.series.back().ink = chart.series.size() - 1;
     }
     if (!chart.series.empty()) group.charts.push_back(std::move(chart));
   }
@@ -256,27 +260,14 @@ struct Candidate {
 int rank_of(const Diagnosis& diagnosis, const std::string& host, const std::string& port) {
   for (size_t i = 0; i < diagnosis.findings.size(); ++i)
     for (const Proof& proof : diagnosis.findings[i].evidence)
-      if (proof.host == host && (proof.port.empty() || proof.port == port)) return static_cast<int>(i);
+      if (proof.host == host && (port.empty() || proof.port.empty() || proof.port == port))
+        return static_cast<int>(i);
   return std::numeric_limits<int>::max();
 }
 
 std::vector<Candidate> candidates_of(const Evidence& evidence, const std::vector<GpuReading>& gpus,
                                      const Diagnosis& diagnosis) {
   std::vector<Candidate> out;
-  std::map<std::string, std::vector<const GpuReading*>> by_host;
-  for (const GpuReading& reading : gpus)
-    if (reading.time_ns > 0) by_host[reading.host].push_back(&reading);
-  for (auto& [host, readings] : by_host) {
-    Candidate gpu;
-    for (const GpuReading* reading : readings) gpu.times.push_back(reading->time_ns);
-    std::sort(gpu.times.begin(), gpu.times.end());
-    gpu.times.erase(std::unique(gpu.times.begin(), gpu.times.end()), gpu.times.end());
-    gpu.gpus = std::move(readings);
-    gpu.host_name = host;
-    gpu.name = "GPUs";
-    gpu.rank = rank_of(diagnosis, host, "GPUs");
-    if (gpu.times.size() >= kMinTimes) out.push_back(std::move(gpu));
-  }
   for (const Host& host : evidence.hosts)
     for (const Port& port : host.ports) {
       Candidate one{&host,
@@ -288,6 +279,20 @@ std::vector<Candidate> candidates_of(const Evidence& evidence, const std::vector
                     rank_of(diagnosis, host.name, port.name())};
       if (one.times.size() >= kMinTimes) out.push_back(std::move(one));
     }
+  std::map<std::string, std::vector<const GpuReading*>> by_host;
+  for (const GpuReading& reading : gpus)
+    if (reading.time_ns > 0) by_host[reading.host].push_back(&reading);
+  for (auto& [host, readings] : by_host) {
+    Candidate gpu;
+    for (const GpuReading* reading : readings) gpu.times.push_back(reading->time_ns);
+    std::sort(gpu.times.begin(), gpu.times.end());
+    gpu.times.erase(std::unique(gpu.times.begin(), gpu.times.end()), gpu.times.end());
+    gpu.gpus = std::move(readings);
+    gpu.host_name = host;
+    gpu.name = "GPUs";
+    gpu.rank = rank_of(diagnosis, host, "");
+    if (gpu.times.size() >= kMinTimes) out.push_back(std::move(gpu));
+  }
   std::stable_sort(out.begin(), out.end(),
                    [](const Candidate& a, const Candidate& b) { return a.rank < b.rank; });
   return out;

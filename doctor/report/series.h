@@ -31,6 +31,7 @@ struct Series {
   std::string label;  // "received", "GPU 0"
   std::vector<Step> steps;
   double peak = 0, mean = 0;
+  size_t ink = 0;  // the same for the same thing in all charts
 };
 
 struct Chart {

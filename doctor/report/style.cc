@@ -34,11 +34,11 @@ dt{font-weight:600;color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
 table{border-collapse:collapse;width:100%;font-size:14px;margin:10px 0 0}
 th{text-align:left;color:var(--soft);font-weight:600;font-size:13px}
 th,td{padding:5px 14px 5px 0;border-bottom:1px solid var(--rule);vertical-align:top}
-td{overflow-wrap:anywhere}
+td{overflow-wrap:anywhere}.w{white-space:nowrap}.where{min-width:22em}
 .n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 code,.mono{font:13px ui-monospace,"DejaVu Sans Mono",monospace}
 .soft{color:var(--soft);font-size:13.5px}
-.chart{display:grid;grid-template-columns:230px minmax(0,1fr);gap:4px 14px;padding:6px 0;border-top:1px solid var(--rule)}
+.chart{display:grid;grid-template-columns:250px minmax(0,1fr);gap:4px 14px;padding:6px 0;border-top:1px solid var(--rule)}
 .chart svg{width:100%;height:auto;display:block}
 .chart strong{font-weight:600}
 .key{list-style:none;margin:3px 0 0;padding:0;font-size:13px;color:var(--soft)}
@@ -57,7 +57,7 @@ footer{margin-top:36px;color:var(--soft);font-size:13px}
 }
 
 std::string_view report_style_hash() {
-  return "hgLzk/cw+pxGrxN54gbCz6CuY33J2DqsMPxiKYPi93o=";
+  return "CrEb9KEBq1Te7pSm4yxgV2EsVAm/aIaxhI8eIBYpr/s=";
 }
 
 }  // namespace mroce::doctor
