@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "doctor/bundle.h"
+#include "doctor/escape.h"
 #include "doctor/parse/parsers.h"
 
 namespace mroce::doctor {
@@ -24,8 +25,8 @@ void take_source(const BundleSource& source, Context context, const std::string&
     context.problem(0, "not collected: " + source.missing.substr(0, 200));
     return;
   }
-  context.device = source.device;
-  context.netdev = source.netdev;
+  context.device = clean_text(source.device);
+  context.netdev = clean_text(source.netdev);
   if (source.device.empty() && source.netdev.empty()) {
     const auto words = words_of(source.name);
     if (words.size() > 1 && (words[0] == "ethtool" || words[0] == "mlnx_qos" || words[0] == "dcb"))
@@ -39,7 +40,8 @@ void take_source(const BundleSource& source, Context context, const std::string&
 }
 
 void take_bundle(Bundle&& bundle, uint32_t line, Context context, const std::string& file) {
-  context.host = bundle.host;
+  constexpr size_t kMaxName = 255;
+  context.host = clean_text(bundle.host, kMaxName);
   if (bundle.role != Role::kUnknown) context.role = bundle.role;
   if (!bundle.boot_id.empty()) context.set_host("boot.id", bundle.boot_id, line);
   if (bundle.host.empty()) context.problem(line, "a bundle without the name of its host");
@@ -69,7 +71,8 @@ size_t json_at(const Lines& lines, size_t at, Context& context) {
   std::string joined;
   if (lines.hosts.empty()) {
     const char* begin = lines[at].data();
-    text = std::string_view(begin, static_cast<size_t>(lines.storage.data() + lines.storage.size() - begin));
+    text =
+        std::string_view(begin, static_cast<size_t>(lines.storage->data() + lines.storage->size() - begin));
   } else {
     size_t end = at;
     while (end < lines.size() && lines.hosts[end] == lines.hosts[at])

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "doctor/bundle.h"
+#include "doctor/judge.h"
 #include "doctor/lenient_json.h"
+#include "doctor/page.h"
 
 namespace mroce::doctor {
 namespace {
@@ -152,6 +154,30 @@ TEST(Ingest, completion_errors_of_four_generations_have_a_status) {
     EXPECT_EQ(evidence.events[0].kind, "wc-error") << line;
     EXPECT_EQ(evidence.events[0].status, 12.0) << line;
   }
+}
+
+TEST(Ingest, short_texts_are_read_where_they_were_moved_to) {
+  // A text of few bytes lies within its string object: views into it must not outlive a move.
+  for (const char* text : {"Nev", "x", "a: 1", "a: 1\nb: 2"}) {
+    const Evidence evidence = gathered({{"a.txt", text}});
+    EXPECT_EQ(evidence.sources.size(), 2U);
+  }
+}
+
+TEST(Page, shows_nothing_that_a_terminal_obeys) {
+  Bundle bundle;
+  bundle.host = "node\x1b[2J\nHEALTHY";
+  Snapshot snapshot;
+  snapshot.sources.push_back(
+      {"ethtool -S eth0\x07", "", "eth0", "NIC statistics:\n  rx\x1b]0;title\x07: 1\n", ""});
+  bundle.snapshots.push_back(snapshot);
+  const std::string json = to_json(bundle);
+  const Evidence evidence =
+      gathered({{"a\x1b[31m.json", json}, {"b.json", "{\"schema\": \"mroce.doctor.bundle/\\u001b9\"}"}});
+  const std::string page = page_of(judge(evidence, builtin_rulebook()),
+                                   [](Ink, std::string_view word) { return std::string(word); });
+  for (const char c : page) EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= ' ') << page;
+  EXPECT_EQ(page.find("\nHEALTHY"), std::string::npos);
 }
 
 TEST(Bundle, what_is_written_is_read_again_with_host_phase_and_time) {

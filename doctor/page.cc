@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "doctor/escape.h"
 #include "doctor/text.h"
 
 namespace mroce::doctor {
@@ -18,7 +19,8 @@ std::string paragraph(std::string_view label, std::string_view text, const std::
   const std::string indent(label.size(), ' ');
   size_t column = label.size();
   bool first = true;
-  for (const auto word : words_of(text)) {
+  const std::string clean = clean_text(text);
+  for (const auto word : words_of(clean)) {
     if (!first && column + 1 + word.size() > kWidth) {
       out += "\n" + indent;
       column = indent.size();
@@ -54,7 +56,7 @@ std::string proof_line(const Proof& proof) {
   out += proof.delta ? number(*proof.delta) : proof.text;
   if (proof.threshold) out += fmt::format("  (limit {})", number(*proof.threshold));
   if (!proof.file.empty()) out += "  " + place(proof.file, proof.source, proof.line);
-  return out + "\n";
+  return clean_text(out) + "\n";
 }
 
 std::string finding_text(const Finding& finding, const Styler& styler) {

@@ -132,10 +132,13 @@ std::optional<double> leading_number(std::string_view text) {
 
 namespace {
 
+bool is_control(char c) {
+  return (static_cast<unsigned char>(c) < ' ' && c != '\t') || c == 0x7f;
+}
+
 // Colours and other escapes, carriage returns, and bytes that no tool prints.
 void append_clean(std::string& out, std::string_view line) {
-  const auto has = [&](char c) { return line.find(c) != std::string_view::npos; };
-  if (!has('\x1b') && !has('\r') && !has('\0')) {  // nearly always
+  if (std::none_of(line.begin(), line.end(), is_control)) {  // nearly always
     out += line;
     return;
   }
@@ -148,7 +151,7 @@ void append_clean(std::string& out, std::string_view line) {
       }
       continue;
     }
-    if (c == '\r' || c == 0) continue;
+    if (is_control(line[i])) continue;
     out += static_cast<char>(c);
   }
 }
@@ -192,7 +195,8 @@ bool all_have_hosts(const std::vector<std::string_view>& lines) {
 Lines lines_of(std::string_view text) {
   Lines out;
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
-  out.storage.reserve(text.size() + 1);
+  std::string storage;
+  storage.reserve(text.size() + 1);
   std::vector<std::pair<size_t, size_t>> ranges;
   uint32_t number = 0;
   while (!text.empty()) {
@@ -200,10 +204,10 @@ Lines lines_of(std::string_view text) {
     std::string_view line = text.substr(0, end);
     ++number;
     line.remove_prefix(mpirun_prefix(line));
-    const size_t begin = out.storage.size();
-    append_clean(out.storage, line);
-    ranges.emplace_back(begin, out.storage.size() - begin);
-    out.storage += '\n';  // so that a value of several lines can be read from it
+    const size_t begin = storage.size();
+    append_clean(storage, line);
+    ranges.emplace_back(begin, storage.size() - begin);
+    storage += '\n';  // so that a value of several lines can be read from it
     out.numbers.push_back(number);
     if (end == std::string_view::npos) {
       out.truncated_last = true;
@@ -211,7 +215,8 @@ Lines lines_of(std::string_view text) {
     }
     text.remove_prefix(end + 1);
   }
-  const std::string_view all(out.storage);
+  out.storage = std::make_unique<const std::string>(std::move(storage));
+  const std::string_view all(*out.storage);
   for (const auto& [begin, length] : ranges) out.lines.push_back(all.substr(begin, length));
   if (!all_have_hosts(out.lines)) return out;
   for (auto& line : out.lines) {

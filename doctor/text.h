@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,7 +31,7 @@ std::optional<double> leading_number(std::string_view text);  // "400 Gb/sec" â†
 // Lines without carriage returns, colours and the prefixes of launchers ("[1,0]<stdout>:", "nodeA: " if every
 // line has one). Views into `storage`, which holds the cleaned text.
 struct Lines {
-  std::string storage;
+  std::unique_ptr<const std::string> storage;  // behind a pointer: a short string moves with its text
   std::vector<std::string_view> lines;
   std::vector<uint32_t> numbers;   // in the original
   std::vector<std::string> hosts;  // of each line if a launcher said so; else empty

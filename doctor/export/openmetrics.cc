@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "doctor/report/escape.h"
+#include "doctor/escape.h"
 #include "doctor/text.h"
 
 namespace mroce::doctor {

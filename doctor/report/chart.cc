@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "doctor/report/escape.h"
+#include "doctor/escape.h"
 
 namespace mroce::doctor {
 namespace {

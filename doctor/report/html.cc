@@ -6,7 +6,7 @@
 #include <ctime>
 
 #include "doctor/report/chart.h"
-#include "doctor/report/escape.h"
+#include "doctor/escape.h"
 
 namespace mroce::doctor {
 namespace {

@@ -6,7 +6,7 @@
 #include "doctor/bundle.h"
 #include "doctor/ingest.h"
 #include "doctor/report/chart.h"
-#include "doctor/report/escape.h"
+#include "doctor/escape.h"
 #include "doctor/report/html.h"
 
 namespace mroce::doctor {

@@ -1,4 +1,4 @@
-#include "doctor/report/escape.h"
+#include "doctor/escape.h"
 
 #include <cstdint>
 
