@@ -102,6 +102,12 @@ void settings(const std::string& place, const SettingsOfPlace& before, const Set
     if (now.find(name) == now.end()) out.push_back({place, name, value, ""});
 }
 
+// Of a host that is missing altogether, its ports need not be named as well.
+bool is_news(const SuiteResults& where_not, const std::string& place) {
+  const size_t blank = place.find(' ');
+  return blank == std::string::npos || where_not.settings.count(place.substr(0, blank)) > 0;
+}
+
 const char* word_of(Change change) {
   return change == Change::kSame ? "same" : change == Change::kBetter ? "better" : "worse";
 }
@@ -120,13 +126,13 @@ Comparison compare(const SuiteResults& baseline, const SuiteResults& now) {
   settings("suite", baseline.parameters, now.parameters, out.settings);
   for (const auto& [place, values] : now.settings) {
     const auto old = baseline.settings.find(place);
-    if (old == baseline.settings.end())
-      out.remarks.push_back(place + " is not in the baseline");
-    else
+    if (old != baseline.settings.end())
       settings(place, old->second, values, out.settings);
+    else if (is_news(baseline, place))
+      out.remarks.push_back(place + " is not in the baseline");
   }
   for (const auto& [place, values] : baseline.settings)
-    if (now.settings.find(place) == now.settings.end())
+    if (now.settings.find(place) == now.settings.end() && is_news(now, place))
       out.remarks.push_back(place + " is in the baseline only");
   return out;
 }

@@ -255,12 +255,24 @@ std::vector<Rail> rails_of(const Bundle& bundle, const SuiteHost& host, bool und
   return out;
 }
 
-Diagnosis diagnose(const std::vector<const TestBundles*>& tests, const Rulebook& book) {
+void join_brackets(std::vector<TestBundles>& tests) {
+  std::map<std::string, Snapshot*> last;
+  for (TestBundles& test : tests)
+    for (Bundle& bundle : test.bundles)
+      for (Snapshot& snapshot : bundle.snapshots) {
+        const auto [entry, is_first] = last.try_emplace(bundle.host, &snapshot);
+        snapshot.phase = is_first ? Phase::kStart : Phase::kEnd;
+        if (!is_first && entry->second->phase == Phase::kEnd) entry->second->phase = Phase::kSample;
+        entry->second = &snapshot;
+      }
+}
+
+Diagnosis diagnose(const std::vector<TestBundles>& tests, const Rulebook& book) {
   Evidence evidence;
-  for (const TestBundles* test : tests)
-    for (const Bundle& bundle : test->bundles) {
-      const std::string name = std::string(to_string(test->kind)) + "/" + bundle.host + ".json";
-      ingest({name, std::string(variant_of(test->kind)), to_json(bundle), false}, Context(evidence, book));
+  for (const TestBundles& test : tests)
+    for (const Bundle& bundle : test.bundles) {
+      const std::string name = std::string(to_string(test.kind)) + "/" + bundle.host + ".json";
+      ingest({name, std::string(variant_of(test.kind)), to_json(bundle), false}, Context(evidence, book));
     }
   assemble(evidence, book);
   return judge(evidence, book);

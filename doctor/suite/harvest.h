@@ -38,7 +38,11 @@ std::map<std::string, SettingsOfPlace> settings_of(const std::vector<Bundle>& bu
 std::vector<Rail> rails_of(const Bundle& bundle, const SuiteHost& host, bool under_mroce,
                            const Rulebook& book);
 
-Diagnosis diagnose(const std::vector<const TestBundles*>& tests, const Rulebook& book);
+// The tests as one run: of each host the first snapshot is the start, the last one the end, and those between
+// are samples, as a counter's readings would not be in order otherwise.
+void join_brackets(std::vector<TestBundles>& tests);
+
+Diagnosis diagnose(const std::vector<TestBundles>& tests, const Rulebook& book);
 TestVerdict verdict_of(const Diagnosis& diagnosis);
 
 }  // namespace mroce::doctor

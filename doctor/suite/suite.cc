@@ -25,6 +25,16 @@ std::string joined(const std::vector<TestKind>& tests) {
   return out;
 }
 
+// perftest's box of asterisks around "Waiting for client to connect" looks like the banner of a host.
+std::string without_waiting_box(const std::string& text) {
+  std::string out;
+  for (const std::string_view line : split(text, '\n')) {
+    const bool stars = line.size() > 20 && line.find_first_not_of('*') == std::string_view::npos;
+    if (!stars && !contains(line, "* Waiting for client")) out += std::string(line) + "\n";
+  }
+  return out;
+}
+
 // What --gid and --device leave open is filled in.
 std::vector<Rail> completed(const SuiteOptions& options, const std::vector<Rail>& found) {
   std::vector<Rail> out = options.rails.empty() ? found : options.rails;
@@ -201,7 +211,7 @@ void Suite::close(TestBundles& test, const std::vector<size_t>& hosts,
       (output.is_client ? sends : receives) = true;
       if (command.argv.empty()) command.argv = output.words;
       command.exit_status = std::max(command.exit_status, output.status);
-      command.output += output.text;
+      command.output += without_waiting_box(output.text);
       if (!command.output.ends_with('\n')) command.output += '\n';
     }
     if (sends != receives && test.kind != TestKind::kCollective)
@@ -226,7 +236,7 @@ TestResult Suite::run_test(TestKind kind) {
   if (!out.skipped.empty()) return out;
   close(test, hosts, outputs);
   harvest_counters(test, outputs, options_, book_, out);
-  out.verdict = verdict_of(diagnose({&test}, book_));
+  out.verdict = verdict_of(diagnose({test}, book_));
   bundles_.push_back(std::move(test));
   return out;
 }
@@ -240,9 +250,8 @@ SuiteResults Suite::run() {
     if (session_.interrupted()) break;
     results.tests.push_back(run_test(kind));
   }
-  std::vector<const TestBundles*> all;
-  for (const TestBundles& test : bundles_) all.push_back(&test);
-  diagnosis_ = diagnose(all, book_);
+  join_brackets(bundles_);
+  diagnosis_ = diagnose(bundles_, book_);
   results.diagnosis = to_json(diagnosis_);
   return results;
 }
