@@ -52,9 +52,9 @@ class Fabric:
         return "".join(ip("netns", "pids", name) for name in self.names)
 
 
-def command(fabric, count, *words, prefix=f"{MROCE} run --"):
-    return [str(word) for word in (MROCE, "doctor", "suite", "--hosts", fabric.hosts(count), "--launcher",
-                                   "ip netns exec {host}", "--prefix", prefix, *words)]
+def command(fabric, count, *words, prefix=f"{MROCE} run --", launcher="ip netns exec {host}"):
+    return [str(word) for word in (MROCE, "doctor", "suite", "--hosts", fabric.hosts(count), "--launcher", launcher,
+                                   "--prefix", prefix, *words)]
 
 
 def suite(fabric, count, *words, status=(0, 1, 5, 6), **more):
@@ -217,7 +217,7 @@ class Suite(unittest.TestCase):
             (folder / "ssh").chmod(0o755)
             (folder / "a prefix").write_text('#!/bin/sh\nshift\nexec "$@"\n')
             (folder / "a prefix").chmod(0o755)
-            page = suite(self.fabric, 2, "--tests", "multi", "--repeat", 1, *QUICK, "--launcher", f"{folder}/ssh {{host}}",
+            page = suite(self.fabric, 2, "--tests", "multi", "--repeat", 1, *QUICK, launcher=f"{folder}/ssh {{host}}",
                          prefix=f"'{folder}/a prefix' '$HOME; false' {MROCE} run --")
         self.assertRegex(page, r"(?m)^multi +goodput +[\d.]+")
         self.assertNotIn("failed", page)
