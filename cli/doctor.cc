@@ -121,6 +121,7 @@ void add_doctor(CLI::App& app, const Rest& rest, int& exit_code) {
   add_doctor_inventory(*doctor, exit_code);
   add_doctor_merge(*doctor, exit_code);
   add_doctor_export(*doctor, exit_code);
+  add_doctor_suite(*doctor, exit_code);
 }
 
 }  // namespace mroce::cli

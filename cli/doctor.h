@@ -20,6 +20,7 @@ void add_doctor_run(CLI::App& doctor, const Rest& rest, int& exit_code);
 void add_doctor_diff(CLI::App& doctor, int& exit_code);
 void add_doctor_inventory(CLI::App& doctor, int& exit_code);
 void add_doctor_merge(CLI::App& doctor, int& exit_code);
+void add_doctor_suite(CLI::App& doctor, int& exit_code);
 
 std::string styled_ink(doctor::Ink ink, std::string_view text);  // for standard output
 
