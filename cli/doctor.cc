@@ -82,9 +82,10 @@ void add_analyze(CLI::App& doctor, int& exit_code) {
       ->type_name("FILE…");
   analyze->add_flag("--json", flags->json, "as JSON");
   analyze
-      ->add_option("--report", flags->report,
-                   "also as one HTML file that needs nothing else, with what was sampled on one time axis; - is "
-                   "standard output, instead of the page")
+      ->add_option(
+          "--report", flags->report,
+          "also as one HTML file that needs nothing else, with what was sampled on one time axis; - is "
+          "standard output, instead of the page")
       ->type_name("FILE.html");
   analyze->add_option("--explain", flags->explain, "what a rule looks at, with its thresholds and sources")
       ->type_name("RULE");

@@ -164,6 +164,16 @@ TEST(Ingest, short_texts_are_read_where_they_were_moved_to) {
   }
 }
 
+TEST(Ingest, a_server_of_perftest_that_waits_is_no_banner_of_a_host) {
+  const Evidence evidence = gathered({{"receiver.txt",
+                                       "************************************\n"
+                                       "* Waiting for client to connect... *\n"
+                                       "************************************\n"
+                                       "ethtool -S eth0\nNIC statistics:\n     rx_prio3_pause: 1\n"}});
+  ASSERT_EQ(evidence.hosts.size(), 1U);
+  EXPECT_EQ(evidence.hosts.front().name, "receiver");
+}
+
 TEST(Page, shows_nothing_that_a_terminal_obeys) {
   Bundle bundle;
   bundle.host = "node\x1b[2J\nHEALTHY";

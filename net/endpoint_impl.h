@@ -12,9 +12,9 @@
 #include "net/helper_thread.h"
 #include "net/host_memory.h"
 #include "net/link_watch.h"
-#include "net/periodic.h"
 #include "net/local_addresses.h"
 #include "net/log.h"
+#include "net/periodic.h"
 #include "net/receive_sockets.h"
 #include "net/wire.h"
 

@@ -39,7 +39,8 @@ bool command_line(std::string_view line, Context& context) {
 size_t read_banner(const Lines& lines, size_t at, Context& context) {
   std::string_view line = trim(lines[at]);
   if (line.empty() || line.size() > 200) return at;
-  if (line.starts_with("==> ") && line.ends_with(" <==")) {  // of `tail -n +1 FILES`
+  if (contains(line, "Waiting for client to connect")) return at + 1;  // of perftest's server, in stars
+  if (line.starts_with("==> ") && line.ends_with(" <==")) {            // of `tail -n +1 FILES`
     const std::string_view path = trim(line.substr(4, line.size() - 8));
     size_t next = at + 1;
     while (next < lines.size() && trim(lines[next]).empty()) ++next;

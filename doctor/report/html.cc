@@ -5,8 +5,8 @@
 #include <cmath>
 #include <ctime>
 
-#include "doctor/report/chart.h"
 #include "doctor/escape.h"
+#include "doctor/report/chart.h"
 
 namespace mroce::doctor {
 namespace {

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "doctor/bundle.h"
+#include "doctor/escape.h"
 #include "doctor/ingest.h"
 #include "doctor/report/chart.h"
-#include "doctor/escape.h"
 #include "doctor/report/html.h"
 
 namespace mroce::doctor {
