@@ -39,7 +39,8 @@ std::string paragraph(std::string_view label, std::string_view text, const std::
 
 std::string number(double value) {
   if (value == std::floor(value) && std::fabs(value) < 1e15) return fmt::format("{:.0f}", value);
-  return fmt::format("{:.4g}", value);
+  const bool large = std::fabs(value) >= 1000 && std::fabs(value) < 1e15;
+  return large ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
 }
 
 std::string place(const std::string& file, const std::string& source, uint32_t line) {

@@ -16,7 +16,11 @@ constexpr size_t kMaxFindings = 100, kMaxProofs = 40, kMaxReasons = 40, kMaxMiss
 
 // "1,234,567" of whole numbers; four digits of others.
 std::string number(double value) {
-  if (value != std::floor(value) || std::fabs(value) >= 1e15) return fmt::format("{:.4g}", value);
+  if (std::fabs(value) >= 1e15) return fmt::format("{:.4g}", value);
+  if (value != std::floor(value)) {
+    if (std::fabs(value) < 1000) return fmt::format("{:.4g}", value);
+    value = std::round(value);
+  }
   std::string digits = fmt::format("{:.0f}", std::fabs(value));
   for (size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, ",");
   return (value < 0 ? "-" : "") + digits;
@@ -182,26 +186,41 @@ std::string timeline_section(const Timeline& timeline) {
   return out;
 }
 
+std::string problem_table(const std::vector<const NamedProblem*>& problems) {
+  std::string out = "<div class=\"scroll\"><table><thead><tr><th>Where</th><th>What</th></tr></thead><tbody>";
+  for (size_t i = 0; i < problems.size() && i < kMaxProblems; ++i) {
+    const NamedProblem& problem = *problems[i];
+    out += fmt::format("<tr><td class=\"mono soft\">{}</td><td>{}</td></tr>",
+                       place(problem.file, problem.source, problem.line), html_text(problem.reason, 600));
+  }
+  out += "</tbody></table></div>";
+  if (problems.size() > kMaxProblems)
+    out += fmt::format("<p class=\"soft\">and {} more; <code>--json</code> lists them all</p>",
+                       problems.size() - kMaxProblems);
+  return out;
+}
+
+// A snapshot always lacks something (no GPU, no DCB): those sources are folded away.
+std::string problems_of(const Diagnosis& diagnosis) {
+  std::vector<const NamedProblem*> wrong, not_collected;
+  for (const NamedProblem& problem : diagnosis.problems)
+    (problem.reason.starts_with("not collected: ") ? not_collected : wrong).push_back(&problem);
+  std::string out;
+  if (!wrong.empty()) out += "<h2>Problems of the input</h2>" + problem_table(wrong);
+  if (!not_collected.empty())
+    out += fmt::format(
+        "<details><summary class=\"soft\">{} sources could not be collected</summary>{}</details>",
+        not_collected.size(), problem_table(not_collected));
+  return out;
+}
+
 std::string lists_of(const Diagnosis& diagnosis) {
   std::string out;
   if (!diagnosis.missing.empty()) out += "<h2>What would make this surer</h2><ul class=\"list\">";
   for (size_t i = 0; i < diagnosis.missing.size() && i < kMaxMissing; ++i)
     out += "<li>" + html_text(diagnosis.missing[i]) + "</li>";
   if (!diagnosis.missing.empty()) out += "</ul>";
-  if (!diagnosis.problems.empty())
-    out +=
-        "<h2>Problems of the input</h2><div class=\"scroll\"><table><thead><tr><th>Where</th><th>What</th>"
-        "</tr></thead><tbody>";
-  for (size_t i = 0; i < diagnosis.problems.size() && i < kMaxProblems; ++i) {
-    const NamedProblem& problem = diagnosis.problems[i];
-    out += fmt::format("<tr><td class=\"mono soft\">{}</td><td>{}</td></tr>",
-                       place(problem.file, problem.source, problem.line), html_text(problem.reason, 600));
-  }
-  if (!diagnosis.problems.empty()) out += "</tbody></table></div>";
-  if (diagnosis.problems.size() > kMaxProblems)
-    out += fmt::format("<p class=\"soft\">and {} more; <code>--json</code> lists them all</p>",
-                       diagnosis.problems.size() - kMaxProblems);
-  return out;
+  return out + problems_of(diagnosis);
 }
 
 std::string head_of(const Diagnosis& diagnosis) {
