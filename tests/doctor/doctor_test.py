@@ -90,6 +90,13 @@ class Cases(unittest.TestCase):
 
 
 class FalseFriends(unittest.TestCase):
+    def test_all_26_are_there_and_the_rules_that_they_must_not_become_exist(self):
+        self.assertEqual(sorted(name[:2] for name in cases.FALSE_FRIENDS), [f"{n:02}" for n in range(1, 27)])
+        book = tomllib.loads((ROOT / "doctor/data/rules.toml").read_text())
+        rules = {rule["id"] for rule in book["rule"]} | {"healthy"}
+        for name, (_, innocent) in cases.FALSE_FRIENDS.items():
+            self.assertLessEqual(set(innocent), rules, name)
+
     def test_none_of_them_becomes_a_verdict(self):
         for name, (files, innocent) in cases.FALSE_FRIENDS.items():
             with self.subTest(name):
