@@ -52,6 +52,7 @@ void connections(const JsonValue& process, Port& port, Context& context) {
   }
   for (const auto& [name, sum] : sums) context.count(port, "mroce", name, sum.first, sum.second);
   context.count(port, "mroce", "path_failures", sum_of_paths(process, "failures"), list->line);
+  context.count(port, "mroce", "path_recoveries", sum_of_paths(process, "recoveries"), list->line);
   context.count(port, "mroce", "path_ce_marked", sum_of_paths(process, "ce_marked"), list->line);
 }
 

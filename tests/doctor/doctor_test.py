@@ -108,6 +108,14 @@ class FalseFriends(unittest.TestCase):
                         self.assertEqual(finding["confidence"], "low", finding)
 
 
+class Paths(unittest.TestCase):
+    def test_a_path_that_came_back_is_less_sure_than_one_that_stayed_away(self):
+        gone = rule_cases.STATS.format(7, 16777216, 50, 50, 2)
+        for recoveries, confidence in ((0, "high"), (1, "high"), (2, "low")):
+            text = gone.replace('"ce_marked": 0', f'"recoveries": {recoveries}, "ce_marked": 0')
+            self.assertEqual(fired(analyze({"s.json": text}))["mroce-path"]["confidence"], confidence)
+
+
 class Contradictions(unittest.TestCase):
     def test_they_lower_the_confidence_and_are_named(self):
         pause = {"rx_pause_us": 2_000_000, "rx_pause_frames": 40_000, "cnp_received": 8000}

@@ -220,7 +220,6 @@ class Suite(unittest.TestCase):
             page = suite(self.fabric, 2, "--tests", "multi", "--repeat", 1, *QUICK, launcher=f"{folder}/ssh {{host}}",
                          prefix=f"'{folder}/a prefix' '$HOME; false' {MROCE} run --")
         self.assertRegex(page, r"(?m)^multi +goodput +[\d.]+")
-        self.assertNotIn("failed", page)
 
     def test_a_collective_of_one_s_own_is_read(self):
         with scratch_folder() as folder:
