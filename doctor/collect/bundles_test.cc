@@ -207,7 +207,7 @@ TEST(Samples, a_counter_is_kept_from_its_first_move_on_with_the_value_before) {
   keeper.add(sample("/a/x:9\n/a/still:5\n"));
   ASSERT_EQ(keeper.samples().size(), 4u);
   EXPECT_TRUE(keeper.samples()[0].sources.empty());
-  for (const size_t i : {1, 2, 3}) ASSERT_EQ(keeper.samples()[i].sources.size(), 1u) << i;
+  for (const size_t i : {1u, 2u, 3u}) ASSERT_EQ(keeper.samples()[i].sources.size(), 1u) << i;
   EXPECT_EQ(keeper.samples()[1].sources[0].text, "/a/x:1\n");
   EXPECT_EQ(keeper.samples()[2].sources[0].text, "/a/x:9\n");
   EXPECT_EQ(keeper.samples()[3].sources[0].text, "/a/x:9\n");
