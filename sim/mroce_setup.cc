@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "core/base/assert.h"
@@ -22,6 +23,19 @@ struct Datagram {
   std::vector<std::byte> bytes;  // without the zeros at its end: INITs and challenges are padded
 };
 
+// How much of the first `length` bytes is left without the zeros at their end. Words first: a challenge is a
+// full packet of zeros, and there is one for each path of each connection.
+size_t without_zeros(const std::vector<std::byte>& bytes, size_t length) {
+  uint64_t word = 0;
+  while (length >= sizeof word) {
+    std::memcpy(&word, bytes.data() + length - sizeof word, sizeof word);
+    if (word != 0) break;
+    length -= sizeof word;
+  }
+  while (length > 0 && bytes[length - 1] == std::byte{0}) --length;
+  return length;
+}
+
 // One step of half a round trip: everything sent in the last one arrives, timers fire, answers leave.
 class IdealNetwork {
  public:
@@ -35,9 +49,11 @@ class IdealNetwork {
       RxMeta meta;
       meta.port = each.port;
       meta.from = {MroceTransport::address_of(each.from, each.port), 61440};
-      padded_.assign(each.bytes.begin(), each.bytes.end());
-      padded_.resize(each.length);
-      transports_[each.to]->engine().on_burst(now, meta, padded_, static_cast<uint32_t>(each.length));
+      if (padded_.size() < each.length) padded_.resize(each.length);
+      std::copy(each.bytes.begin(), each.bytes.end(), padded_.begin());
+      const auto datagram = std::span(padded_).first(each.length);
+      transports_[each.to]->engine().on_burst(now, meta, datagram, static_cast<uint32_t>(each.length));
+      std::fill_n(padded_.begin(), each.bytes.size(), std::byte{0});
     }
     for (const uint32_t host : hosts_) {
       Engine& engine = transports_[host]->engine();
@@ -61,8 +77,8 @@ class IdealNetwork {
         if (slice.data != nullptr) out.bytes.insert(out.bytes.end(), slice.data, slice.data + slice.length);
       }
       // The CRC is not looked at, and step() puts zeros at the end back.
-      size_t kept = out.bytes.size() - std::min(out.bytes.size(), wire::kTrailerBytes);
-      while (kept > 0 && out.bytes[kept - 1] == std::byte{0}) --kept;
+      const size_t kept =
+          without_zeros(out.bytes, out.bytes.size() - std::min(out.bytes.size(), wire::kTrailerBytes));
       out.bytes.erase(out.bytes.begin() + static_cast<ptrdiff_t>(kept), out.bytes.end());
       out.bytes.shrink_to_fit();
       flying_.push_back(std::move(out));
@@ -72,7 +88,7 @@ class IdealNetwork {
   std::span<MroceTransport* const> transports_;
   std::span<const uint32_t> hosts_;
   std::vector<Datagram> flying_;
-  std::vector<std::byte> padded_;
+  std::vector<std::byte> padded_;  // zeros between two datagrams
 };
 
 }  // namespace
