@@ -8,7 +8,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <regex>
 #include <set>
 #include <thread>
 
@@ -41,7 +40,7 @@ TEST(Families, names_are_unique_valid_and_end_in_their_unit) {
   std::set<std::string> names, canonicals;
   for (const MetricFamily& family : metric_families(builtin_rulebook().vendors)) {
     EXPECT_TRUE(names.insert(family.name).second) << family.name;
-    EXPECT_TRUE(std::regex_match(family.name, std::regex("mroce_doctor_[a-z][a-z0-9_]*"))) << family.name;
+    EXPECT_THAT(family.name, testing::MatchesRegex("mroce_doctor_[a-z][a-z0-9_]*"));
     EXPECT_FALSE(family.name.ends_with("_total") || family.name.ends_with("_info")) << family.name;
     if (!family.unit.empty()) {
       EXPECT_THAT(family.name, EndsWith("_" + family.unit));
@@ -135,9 +134,9 @@ TEST(Machine, a_recorded_tree_is_read_and_mapped) {
   EXPECT_THAT(text, HasSubstr("vendor_name=\"np_cnp_sent\",source=\"hw_counters\"} 42\n"));
   EXPECT_THAT(text, HasSubstr("vendor_name=\"port_xmit_data\",source=\"counters\"} 40\n"))
       << "units of four bytes";
-  EXPECT_TRUE(std::regex_search(
-      text, std::regex("mroce_doctor_link_up\\{host=\"nodeA\",device=\"mlx5_0\"[^}]*\\} 1\n")));
-  EXPECT_TRUE(std::regex_search(text, std::regex("link_rate_bytes_per_second\\{[^}]*\\} 50000000000\n")));
+  EXPECT_THAT(text,
+              testing::ContainsRegex("mroce_doctor_link_up\\{host=\"nodeA\",device=\"mlx5_0\"[^}]*\\} 1\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("link_rate_bytes_per_second\\{[^}]*\\} 50000000000\n"));
 }
 
 std::string answer_to(const std::string& request) {
