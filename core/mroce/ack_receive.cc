@@ -262,7 +262,7 @@ void Engine::Impl::look_for_overdue(Time now, Connection& c) {
   for (Path& p : c.paths) {
     Time rack = rack_deadline(c, p);
     if (rack <= now && detect_overdue(now, c, p)) rack = rack_deadline(c, p);
-    due = std::min({due, rack, p.probe_at});
+    due = std::min({due, rack, p.probe_at, p.degraded_until});
   }
   if (!c.paths_touched) c.paths_due = due;
 }
