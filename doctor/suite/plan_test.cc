@@ -103,9 +103,10 @@ TEST(Plan, no_two_flows_of_two_repetitions_share_a_port) {
   const SuiteOptions options = options_with("A,B,C,D");
   const auto rails = same_rails(options, {{"mlx5_0", 3}});
   std::set<uint32_t> ports;
-  for (uint32_t repetition = 0; repetition < 5; ++repetition)
-    for (const Flow& flow : plan_test(options, rails, TestKind::kIncast, repetition).steps[0].flows)
-      EXPECT_TRUE(ports.insert(flow.port).second);
+  for (uint32_t repetition = 0; repetition < 5; ++repetition) {
+    const auto plan = plan_test(options, rails, TestKind::kIncast, repetition);
+    for (const Flow& flow : plan.steps[0].flows) EXPECT_TRUE(ports.insert(flow.port).second);
+  }
 }
 
 TEST(Plan, statistics_are_asked_for_under_mroce_run_and_nowhere_else) {
