@@ -11,10 +11,10 @@
 
 #include "cli/doctor_report.h"
 #include "cli/terminal.h"
+#include "cli/write_file.h"
 #include "doctor/analyze.h"
 #include "doctor/export/machine_counters.h"
 #include "doctor/export/server.h"
-#include "doctor/export/textfile.h"
 #include "doctor/ingest.h"
 
 namespace mroce::cli {
@@ -134,8 +134,8 @@ int keep_writing(const ExportFlags& flags, doctor::MetricFormat format) {
   pollfd stopped{stop, POLLIN, 0};
   int code = kFine;
   do {
-    if (const auto written = doctor::replace_file(flags.textfile, readings.text(format)); !written) {
-      code = report({kEnvironment, written.error(), "name a file that may be written with --textfile"});
+    if (const auto written = write_file(flags.textfile, readings.text(format)); !written) {
+      code = report(written.error());
       break;
     }
   } while (!flags.once && ::poll(&stopped, 1, static_cast<int>(interval_s * 1000)) <= 0);

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <ctime>
 
-#include "doctor/export/textfile.h"
+#include "cli/write_file.h"
 #include "doctor/report/html.h"
 
 namespace mroce::cli {
@@ -26,14 +26,7 @@ Outcome<void> write_doctor_report(const std::string& file, const doctor::Evidenc
   const doctor::Timeline timeline =
       doctor::timeline_of(evidence, doctor::builtin_rulebook(), doctor::gpus_of(evidence), diagnosis);
   const std::string page = doctor::html_of(diagnosis, timeline, {MROCE_VERSION, now_text()});
-  if (file == "-") {
-    std::fwrite(page.data(), 1, page.size(), stdout);
-    return {};
-  }
-  const auto written = doctor::replace_file(file, page);
-  if (!written)
-    return failure(kEnvironment, written.error(), "name a file that may be written with --report");
-  return {};
+  return write_file(file, page);
 }
 
 }  // namespace mroce::cli

@@ -43,7 +43,8 @@ void compute_delta(Counter& counter) {
   double sum = 0;
   counter.state = DeltaState::kOk;
   for (size_t i = 1; i < counter.readings.size(); ++i) {
-    const Step step = step_between(counter.readings[i - 1].value, counter.readings[i].value, counter.width);
+    const CounterStep step =
+        step_between(counter.readings[i - 1].value, counter.readings[i].value, counter.width);
     if (step.state != DeltaState::kOk) counter.state = step.state;
     if (step.state == DeltaState::kReset) return;
     sum += static_cast<double>(step.by);

@@ -129,7 +129,7 @@ class Differ {
       change.state = DeltaState::kOk;
       change.delta = static_cast<double>(now.value) - static_cast<double>(old.value);
     } else {
-      const Step step = step_between(old.value, now.value, b.width);
+      const CounterStep step = step_between(old.value, now.value, b.width);
       change.state = one_file ? a.state : step.state;
       change.delta = one_file ? a.delta.value_or(0) : static_cast<double>(step.by) * b.scale;
       if (timed && change.state != DeltaState::kReset) change.per_second = change.delta / seconds;

@@ -15,7 +15,6 @@
 #include "doctor/export/machine_counters.h"
 #include "doctor/export/openmetrics.h"
 #include "doctor/export/server.h"
-#include "doctor/export/textfile.h"
 #include "doctor/ingest.h"
 #include "doctor/text.h"
 
@@ -248,18 +247,6 @@ TEST_F(Server, many_connections_send_the_oldest_away_and_the_newest_is_served) {
   say(fd, "GET / HTTP/1.1\r\n\r\n");
   EXPECT_THAT(rest_of(fd), StartsWith("HTTP/1.1 404 "));
   for (const int one : silent) ::close(one);
-}
-
-TEST(Textfile, is_replaced_whole_and_an_error_is_a_sentence) {
-  const std::string name = ::testing::TempDir() + "/mroce-" + std::to_string(::getpid()) + ".prom";
-  ASSERT_TRUE(replace_file(name, "one"));
-  ASSERT_TRUE(replace_file(name, "two"));
-  std::ifstream stream(name);
-  std::string text;
-  stream >> text;
-  EXPECT_EQ(text, "two");
-  std::filesystem::remove(name);
-  EXPECT_THAT(replace_file("/nowhere/at/all", "x").error(), HasSubstr("/nowhere/at/all"));
 }
 
 }  // namespace

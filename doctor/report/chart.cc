@@ -22,7 +22,7 @@ struct Scale {
 double greatest(const Chart& chart) {
   double top = 0;
   for (const Series& series : chart.series)
-    for (const Step& step : series.steps) top = std::max(top, step.value);
+    for (const ChartStep& step : series.steps) top = std::max(top, step.value);
   return top;
 }
 
@@ -60,7 +60,7 @@ std::string grid(const Scale& scale, bool with_axis) {
 std::string line_path(const Series& series, const Scale& scale) {
   std::string out;
   double end = -1;
-  for (const Step& step : series.steps) {
+  for (const ChartStep& step : series.steps) {
     const double gap = (step.from_s - end) / scale.seconds;
     out += fmt::format("{}{:.1f} {:.1f}H{:.1f}", end < 0 || gap > 1e-6 ? "M" : "L", scale.x(step.from_s),
                        scale.y(step.value), scale.x(step.to_s));

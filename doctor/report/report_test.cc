@@ -52,12 +52,12 @@ TEST(Numbers, are_short_and_ticks_are_round) {
 }
 
 TEST(Thinned, keeps_peaks_of_events_and_means_of_throughput) {
-  std::vector<Step> steps;
+  std::vector<ChartStep> steps;
   for (int i = 0; i < 10'000; ++i) steps.push_back({i * 1.0, i + 1.0, i == 5000 ? 100.0 : 1.0});
   const auto peaks = thinned(steps, kMaxSteps, Thin::kPeak), means = thinned(steps, kMaxSteps, Thin::kMean);
-  const auto greatest = [](const std::vector<Step>& list) {
+  const auto greatest = [](const std::vector<ChartStep>& list) {
     double out = 0;
-    for (const Step& step : list) out = std::max(out, step.value);
+    for (const ChartStep& step : list) out = std::max(out, step.value);
     return out;
   };
   EXPECT_LE(peaks.size(), kMaxSteps);
@@ -93,7 +93,7 @@ const Chart* chart_of(const Timeline& timeline, std::string_view title) {
 
 std::vector<double> values_of(const Series& series) {
   std::vector<double> out;
-  for (const Step& step : series.steps) out.push_back(step.value);
+  for (const ChartStep& step : series.steps) out.push_back(step.value);
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 
+#include "doctor/delta.h"
 #include "doctor/text.h"
 
 namespace mroce::doctor {
@@ -82,10 +83,8 @@ Times times_of(const Port& port) {
 }
 
 double growth(const Counter& counter, uint64_t old, uint64_t now) {
-  constexpr uint64_t kHalf = 1ull << 31, kFull = 1ull << 32;
-  if (now >= old) return static_cast<double>(now - old);
-  const bool wrap = counter.width == 32 && old >= kHalf && old < kFull && now < kHalf;
-  return wrap ? static_cast<double>(now + kFull - old) : kHole;
+  const CounterStep step = step_between(old, now, counter.width);
+  return step.state == DeltaState::kReset ? kHole : static_cast<double>(step.by);
 }
 
 // Rate by step between two of `times`; holes where the counter was not read.
@@ -148,7 +147,7 @@ bool moved(const std::vector<double>& rates) {
 
 void measure(Series& series) {
   double area = 0, time = 0;
-  for (const Step& step : series.steps) {
+  for (const ChartStep& step : series.steps) {
     series.peak = std::max(series.peak, step.value);
     area += step.value * (step.to_s - step.from_s);
     time += step.to_s - step.from_s;
@@ -315,14 +314,14 @@ void set_axis(Timeline& timeline, const std::vector<Candidate>& candidates) {
 
 }  // namespace
 
-std::vector<Step> thinned(std::vector<Step> steps, size_t at_most, Thin how) {
+std::vector<ChartStep> thinned(std::vector<ChartStep> steps, size_t at_most, Thin how) {
   if (steps.size() <= at_most || at_most == 0) return steps;
   const double begin = steps.front().from_s,
                width = (steps.back().to_s - begin) / static_cast<double>(at_most);
-  std::vector<Step> out;
+  std::vector<ChartStep> out;
   double area = 0, time = 0;
   size_t bucket = at_most;  // none yet
-  for (const Step& step : steps) {
+  for (const ChartStep& step : steps) {
     const auto at =
         static_cast<size_t>(std::clamp((step.from_s - begin) / width, 0.0, static_cast<double>(at_most - 1)));
     if (at != bucket) {

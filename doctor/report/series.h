@@ -22,14 +22,14 @@ inline constexpr size_t kMaxSteps = 600;
 inline constexpr size_t kMaxGroups = 16;  // ports and hosts with charts; the rest is named
 inline constexpr size_t kMaxLines = 8;    // in one chart
 
-struct Step {
+struct ChartStep {
   double from_s = 0, to_s = 0;  // since Timeline::begin_ns
   double value = 0;
 };
 
 struct Series {
   std::string label;  // "received", "GPU 0"
-  std::vector<Step> steps;
+  std::vector<ChartStep> steps;
   double peak = 0, mean = 0;
   size_t ink = 0;  // the same for the same thing in all charts
 };
@@ -59,6 +59,6 @@ Timeline timeline_of(const Evidence& evidence, const Rulebook& book, const std::
                      const Diagnosis& diagnosis);
 
 enum class Thin : uint8_t { kPeak, kMean };
-std::vector<Step> thinned(std::vector<Step> steps, size_t at_most, Thin how);
+std::vector<ChartStep> thinned(std::vector<ChartStep> steps, size_t at_most, Thin how);
 
 }  // namespace mroce::doctor
