@@ -8,6 +8,7 @@ PRINT_FIELDS is the built mroce_print_fields. What is checked:
   * docs/spec/fields.md is what PRINT_FIELDS prints;
   * every section that is referred to (§5.9) exists, and every relative link leads somewhere;
   * in docs/spec/11-constants.md the code that a row names stands literally in the file that it names;
+  * every MUST and SHOULD of docs/spec has a number, and every rule that is cited anywhere exists (spec_rules.py);
   * every test vector (a ```hex block) ends in its CRC-32C;
   * every file and folder that ARCHITECTURE.md and HACKING.md name exists.
 """
@@ -16,6 +17,8 @@ import pathlib
 import re
 import subprocess
 import sys
+
+import spec_rules
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -122,7 +125,7 @@ def main() -> int:
         return 2
     files = sorted(DOCS.rglob("*.md"))
     findings = [*check_fields(arguments[-1], write), *check_sections(files), *check_links(files), *check_constants(),
-                *check_vectors(), *check_named_files()]
+                *check_vectors(), *check_named_files(), *spec_rules.load()[1]]
     for finding in findings:
         print(finding)
     print(f"{len(files)} documents, {len(findings)} findings")
