@@ -255,6 +255,8 @@ enum class Tlv : uint8_t {
 // mask32, seq32 = 8. CREDIT_RECLAIM: stream16 = 2.
 
 inline constexpr size_t kMaxProbeStreams = 64;
+enum class ProbeKind : uint8_t { kQuestion = 0, kChallenge = 1 };
+
 struct Probe {  // body: token64, count8, kind8, 2 x 0, then count x stream16; then padding up to `pad_to`
   uint64_t token = 0;
   uint8_t kind = 0;  // 0 keepalive or limits, 1 path challenge (padded to the path's full size)
@@ -295,6 +297,8 @@ struct InitPort {            // 24 bytes
 
   bool operator==(const InitPort&) const = default;
 };
+enum class InitAckFlag : uint8_t { kExists = 0x01 };  // bits of Init::flags
+
 struct Init {
   uint32_t magic = kMagic;                // 0-3
   uint8_t version_min = kVersion;         // 4

@@ -1,7 +1,12 @@
-// mroce_print_fields: the tables of docs/spec as Markdown on standard output, from fields.def.
+// mroce_print_fields: the tables and diagrams of docs/spec as Markdown on standard output, from fields.def.
+//
+// A diagram has a row for each four bytes; a bit is two characters wide. Fields of more than 32 bits begin a
+// row and take one, whatever their size.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <string>
 
 #include "core/wire/field_table.h"
 
@@ -18,9 +23,51 @@ std::string place_of(size_t index) {
   return last == at.offset ? fmt::format("{}", at.offset) : fmt::format("{}-{}", at.offset, last);
 }
 
+constexpr size_t kRowBits = 32;
+
+// The line between two rows, which has a corner wherever a border of either of them has one.
+std::string between(std::string above, const std::string& below) {
+  above.resize(std::max(above.size(), below.size()), '-');
+  for (size_t i = 0; i < below.size(); ++i) {
+    if (below[i] == '+') above[i] = '+';
+  }
+  return above;
+}
+
+void print_diagram(const PacketRow& packet) {
+  fmt::print(
+      "```\n   3                   2                   1                   0\n"
+      " 1 0 9 8 7 6 5 4 3 2 1 0 9 8 7 6 5 4 3 2 1 0 9 8 7 6 5 4 3 2 1 0\n");
+  std::string above;
+  std::string border;
+  std::string row;
+  size_t used = 0;
+  for (size_t i = 0; i < kFieldTable.size(); ++i) {
+    const FieldRow& field = kFieldTable[i];
+    if (field.packet != packet.packet) continue;
+    if (used == 0) {
+      border = "+";
+      row = "|";
+    }
+    const size_t bits = std::min<size_t>(field.at.bits, kRowBits);
+    const std::string size = field.at.bits > kRowBits ? fmt::format(" ({} bytes)", field.at.bits / 8) : "";
+    row += fmt::format("{:^{}}|", std::string(field.field) + size, 2 * bits - 1);
+    border += std::string(2 * bits - 1, '-') + "+";
+    used += bits;
+    const bool last = i + 1 == kFieldTable.size() || kFieldTable[i + 1].packet != packet.packet;
+    if (used < kRowBits && !last) continue;
+    const size_t first_byte = (field.at.offset * 8 + first_bit(i) % 8 + bits - used) / 8;
+    fmt::print("{}\n{} {}\n", between(above, border), row, first_byte);
+    above = border;
+    used = 0;
+  }
+  fmt::print("{}\n```\n\n", above);
+}
+
 void print_packet(const PacketRow& packet) {
-  fmt::print("### {}\n\n{} bytes.\n\n| Bytes | Field | Bits | Meaning |\n|---|---|---|---|\n",
-             packet.sentence, packet.end - packet.first);
+  fmt::print("### {}\n\n{} bytes.\n\n", packet.sentence, packet.end - packet.first);
+  print_diagram(packet);
+  fmt::print("| Bytes | Field | Bits | Meaning |\n|---|---|---|---|\n");
   for (size_t i = 0; i < kFieldTable.size(); ++i) {
     const FieldRow& row = kFieldTable[i];
     if (row.packet != packet.packet) continue;
@@ -52,6 +99,8 @@ int main() {
   for (const PacketRow& packet : kPacketTable) print_packet(packet);
   print_flags();
   print_values("Type", "Packet types");
+  print_values("InitAckFlag", "Flags of INIT_ACK");
+  print_values("ProbeKind", "Kinds of PROBE");
   print_values("DataOp", "Opcodes of DATA");
   print_values("Tlv", "TLVs");
   print_values("NakCode", "NAK codes");
