@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""golden_page.py takes the test vectors of docs/spec/03-packets.md apart, and sees planted mistakes."""
+
+import json
+import re
+import struct
+import unittest
+
+import golden_page
+import golden_pcapng
+
+TABLES = golden_page.Tables(golden_page.FIELDS.read_text())
+HEX = re.findall(r"```hex\n(.*?)```", (golden_page.ROOT / "docs/spec/03-packets.md").read_text(), re.S)
+WRITE, ACK, PROBE, CLOSE = HEX
+
+
+def vector(text, **fields):
+    return golden_page.read_vectors(json.dumps([{"name": "one", "hex": text, "fields": fields}]))[0]
+
+
+def findings(text, **fields):
+    return golden_page.build([vector(text, **fields)], TABLES)[2]
+
+
+class Page(unittest.TestCase):
+    def test_every_byte_of_a_packet_has_one_row(self):
+        for text in HEX:
+            data = vector(text)["bytes"]
+            rows = golden_page.Dissector(TABLES, data).read().rows
+            self.assertEqual(b"".join(part for _, part, _ in rows), data)
+            self.assertEqual([at for at, _, _ in rows], sorted({at for at, _, _ in rows}))
+
+    def test_a_write_is_named_field_by_field(self):
+        page = golden_page.build([vector(WRITE, op="WRITE")], TABLES)[0]
+        self.assertIn("0000  14                                              version 1, type 4 DATA", page)
+        self.assertIn("flags 0xa0 AR LAST", page)
+        self.assertIn("0024  00 00 7f 00 12 34 56 78                         va 0x7f0012345678", page)
+        self.assertIn("0030  68 65 6c 6c 6f                                  payload", page)
+
+    def test_fields_may_be_numbers_hexadecimal_or_names_in_groups(self):
+        self.assertEqual(findings(WRITE, type="DATA", op=0, cpsn="0x100", flags="AR|LAST", data={"msn": 7}), [])
+        self.assertEqual(findings(ACK, blocks=[{"largest": 42, "rx_count": 3}], tlvs=[{"stream": 17, "limit": 4}]), [])
+        self.assertEqual(findings(PROBE, kind="QUESTION", nstreams=1, stream=[17]), [])
+        self.assertEqual(findings(CLOSE, cack=257), [])
+
+    def test_a_field_that_disagrees_with_the_bytes_is_found(self):
+        self.assertIn("'msn' is 8 in the JSON and 0x7", findings(WRITE, msn=8)[0])
+        self.assertTrue(findings(WRITE, flags="AR"))
+        self.assertTrue(findings(WRITE, op="SEND"))
+
+    def test_fields_that_have_no_name_of_the_tables_are_found(self):
+        self.assertIn("none of its fields", findings(WRITE, nonsense=1)[0])
+
+    def test_a_wrong_trailer_shows(self):
+        page = golden_page.build([vector(CLOSE.replace("ea", "eb"), cack=257)], TABLES)[0]
+        self.assertIn("CRC-32C, which is wrong", page)
+
+    def test_a_packet_that_is_cut_anywhere_does_not_stop_the_page(self):
+        for text in HEX:
+            data = vector(text)["bytes"]
+            for size in range(len(data)):
+                rows = golden_page.Dissector(TABLES, data[:size]).read().rows
+                self.assertEqual(b"".join(part for _, part, _ in rows), data[:size])
+
+    def test_what_is_no_list_of_vectors_is_refused(self):
+        with self.assertRaises(ValueError):
+            golden_page.read_vectors('[{"name": "x"}]')
+        with self.assertRaises(ValueError):
+            golden_page.read_vectors('[{"name": "x", "hex": "0g", "fields": {}}]')
+
+
+class Capture(unittest.TestCase):
+    def test_headers_have_good_checksums_and_blocks_their_sizes(self):
+        data = vector(WRITE)["bytes"]
+        frame = golden_pcapng.frame(data)
+        self.assertEqual(golden_pcapng.checksum(frame[14:34]), 0)
+        pseudo = frame[26:34] + struct.pack(">BBH", 0, 17, len(frame) - 34)
+        self.assertEqual(golden_pcapng.checksum(pseudo + frame[34:]), 0)
+        self.assertEqual(struct.unpack(">H", frame[36:38])[0], 61440)
+        self.assertEqual(frame[15], 2, "DATA is ECT(0)")
+        out, at, kinds = golden_pcapng.capture([("a", data), ("bcd", data)]), 0, []
+        while at < len(out):
+            kind, size = struct.unpack_from("<II", out, at)
+            self.assertEqual(struct.unpack_from("<I", out, at + size - 4)[0], size)
+            kinds.append(kind)
+            at += size
+        self.assertEqual(kinds, [0x0A0D0D0A, 1, 6, 6])
+
+
+if __name__ == "__main__":
+    unittest.main()
