@@ -67,7 +67,7 @@ def check_sections(files):
     for path in files:
         text = path.read_text()
         for found in re.finditer(r"§(\d+(?:\.\d+)?)", text):
-            elsewhere = re.search(r"RFC \d+ $", text[: found.start()])
+            elsewhere = re.search(r"RFC \d+\s$", text[: found.start()])
             if found[1] not in headings and not elsewhere:
                 yield f"{path.relative_to(ROOT)}: there is no section {found[1]}"
 

@@ -11,6 +11,7 @@ all right; lists and objects may group them; a name that fields.md does not have
 tests/data/wire/golden.pcapng.
 """
 
+import ipaddress
 import json
 import pathlib
 import re
@@ -207,12 +208,21 @@ def flatten(fields, name=""):
 
 
 def agrees(said, value, word):
-    if isinstance(said, str) and said in (word, f"{value:x}"):
-        return True
-    try:
-        return (said if isinstance(said, int) else int(said.replace("_", ""), 0)) == value
-    except (ValueError, AttributeError):
-        return set(re.split(r"[ |,+]+", str(said))) == set(word.split()) if word else False
+    if isinstance(said, int):
+        return said == value
+    said = str(said)
+    for meant in (
+        lambda: int(said, 0),
+        lambda: int(said, 16) if len(said) >= 8 else None,  # ids and tokens
+        lambda: int(ipaddress.ip_address(said)),
+        lambda: 0xFFFF << 32 | int(ipaddress.IPv4Address(said)),
+    ):
+        try:
+            if meant() == value:
+                return True
+        except ValueError:
+            pass
+    return bool(word) and set(re.split(r"[ |,+]+", said)) == set(word.split())
 
 
 def compare(vector, found):

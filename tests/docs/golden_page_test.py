@@ -42,6 +42,9 @@ class Page(unittest.TestCase):
         self.assertEqual(findings(ACK, blocks=[{"largest": 42, "rx_count": 3}], tlvs=[{"stream": 17, "limit": 4}]), [])
         self.assertEqual(findings(PROBE, kind="QUESTION", nstreams=1, stream=[17]), [])
         self.assertEqual(findings(CLOSE, cack=257), [])
+        self.assertTrue(golden_page.agrees("00112233445566778899aabbccddeeff", 0x112233445566778899AABBCCDDEEFF, ""))
+        self.assertTrue(golden_page.agrees("192.0.2.1", 0xFFFFC0000201, ""))
+        self.assertFalse(golden_page.agrees("192.0.2.1", 0xFFFFC0000202, ""))
 
     def test_a_field_that_disagrees_with_the_bytes_is_found(self):
         self.assertIn("'msn' is 8 in the JSON and 0x7", findings(WRITE, msn=8)[0])

@@ -198,7 +198,7 @@ def check_references(rules, files, gone):
         for found in REFERENCE.finditer(text):
             number = "§" + found[1]
             allowed = number in known or (name.endswith("changes.md") and number in gone)
-            if not allowed and not re.search(r"RFC \d+ $", text[: found.start()]):
+            if not allowed and not re.search(r"RFC \d+\s$", text[: found.start()]):
                 line = text[: found.start()].count("\n") + 1
                 yield f"{name}:{line}: there is no rule {number}"
 
