@@ -2,7 +2,8 @@
 
 import struct
 
-from .codepoints import (BITS24, SIZED, STREAM_CONTROL, STREAM_CONTROL_BYTES, Drop, Flag, Nak, Opcode, Reason)
+from .codepoints import (BITS24, HEADER_BYTES, SIZED, STREAM_CONTROL, STREAM_CONTROL_BYTES, TRAILER_BYTES, Drop,
+                         Flag, Nak, Opcode, Reason)
 from .packets import Data, RawTlv, StreamControl
 from .tlv import decode_until_end, encode_list
 
@@ -50,6 +51,13 @@ def encode_data(data: Data, flags: int) -> bytes:
     if flags & Flag.EXT:
         out += encode_list(data.tlvs + [RawTlv(0)])
     return out + (data.payload if data.control is None else encode_control(data.control))
+
+
+def encoded_bytes(data: Data) -> int:
+    """Size of the whole datagram, trailer included, without TLVs."""
+    extension = EXTENSIONS.get(data.op, NOTHING)[0].size
+    payload = STREAM_CONTROL_BYTES if data.control is not None else len(data.payload)
+    return HEADER_BYTES + FIXED.size + extension + payload + TRAILER_BYTES
 
 
 def decode_data(body: bytes, flags: int) -> Data:

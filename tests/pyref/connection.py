@@ -1,0 +1,299 @@
+"""A connection after the handshake: what it takes, what it sends, how it ends (§4.9–§4.13, §5.3, §5.7)."""
+
+from __future__ import annotations
+
+import hmac
+from typing import TYPE_CHECKING, Callable
+
+from . import streams
+from .acknowledger import BURST_ACK, Acknowledger
+from .codec import check_type, decode_body, encode
+from .codepoints import OVERHEAD, RESPONSES, STREAM_CONTROL, Drop, Flag, Nak, Opcode, PacketType
+from .numbers import MASK32, expand
+from .packets import (Ack, Body, Close, CreditTlv, Data, Datagram, Header, Init, Probe, ProbeAck, Reset, StreamControl)
+from .receive_window import CpsnWindow, ReceivedPath
+from .data_codec import encoded_bytes
+from .send_side import Packet, SendSide, nothing
+from .small_codings import ts_of
+from .verdict import ACCEPT, Verdict, reject
+
+if TYPE_CHECKING:
+    from .endpoint import Endpoint
+
+MILLI = 1_000_000
+SILENCE = 5000 * MILLI
+KEEPALIVE = 10_000 * MILLI
+ASK_AGAIN = 500 * MILLI
+DRAIN_LIMIT = 300 * MILLI
+LINGER = 1000 * MILLI
+MOST_BURST = 64
+
+TAKEN = {
+    "open": {PacketType.DATA, PacketType.ACK, PacketType.PROBE, PacketType.PROBE_ACK, PacketType.CLOSE,
+             PacketType.RESET},
+    "closing": {PacketType.CLOSE, PacketType.CLOSE_ACK, PacketType.RESET},
+    "time_wait": {PacketType.CLOSE, PacketType.RESET},
+    "closed": set(),
+}
+TAKEN["draining"] = TAKEN["open"]
+ALIVE = {PacketType.DATA, PacketType.ACK, PacketType.PROBE, PacketType.PROBE_ACK}
+
+
+class Connection:
+    def __init__(self, endpoint: Endpoint, cid: int, init: Init, peer_wire: bytes, peer: str, now: int) -> None:
+        source, limits = endpoint.source, endpoint.limits
+        self.endpoint, self.cid, self.init, self.now = endpoint, cid, init, now
+        self.peer = (peer, init.listen_port)
+        self.peer_wire = peer_wire
+        self.peer_addresses = {peer_wire} | {port.address for port in init.ports}
+        self.state = "open"
+        self.reset_token = source.randbytes(16)
+        self.payload_mtu = min(init.payload_mtu, limits.max_payload)
+        window = min(init.cpsn_window, limits.cpsn_window)
+        self.window = CpsnWindow(init.first_cpsn, window)
+        self.acks = Acknowledger(self.window, self._credit_of)
+        self.first_pseq = source.getrandbits(32)
+        self.send = SendSide(source.getrandbits(32), self.first_pseq, window, self.payload_mtu + OVERHEAD,
+                             init.receive_buffer)
+        self.control_pseq = 0
+        self.validated = False
+        self.batch = 0
+        self.last_received = self.last_data_sent = self.last_probe = now
+        self.waiting_since: int | None = now
+        self.ends_at: int | None = None
+        self.next_close = 0
+
+    def shrink(self, payload_mtu: int) -> None:
+        """A repeated INIT offers less (§4.4); nothing has been sent yet that depends on it."""
+        self.payload_mtu = payload_mtu
+        self.send.full_size = payload_mtu + OVERHEAD
+
+    # --- arrival -------------------------------------------------------------------------------------------------
+
+    def on_datagram(self, header: Header, raw: bytes, ce: bool, now: int) -> None:
+        """Checks 7 to 10 of §3.13, and what follows."""
+        self.now = now
+        check_type(header)
+        if header.type not in TAKEN[self.state]:
+            return
+        body = decode_body(header, raw)
+        if header.type not in ALIVE:
+            self._on_end(header.type, body)
+            return
+        if isinstance(body, Data):
+            self._on_data(header, body, ce)
+        elif isinstance(body, Ack):
+            self._on_ack(body)
+        elif isinstance(body, Probe):
+            self._on_probe(header, body)
+        self.validated = True
+        self.last_received, self.waiting_since = now, None
+
+    def _on_data(self, header: Header, data: Data, ce: bool) -> None:
+        path = self.acks.paths.get(header.path) or ReceivedPath(header.path)
+        first = self.init.first_pseq
+        pseq = expand(header.pseq, first if path.largest is None else path.largest)
+        if not path.in_range(pseq, first):
+            raise Drop("drop_pseq")
+        cpsn = expand(data.cpsn, self.window.base)
+        if not self.window.in_range(cpsn):
+            raise Drop("drop_cpsn")
+        self.acks.paths[header.path] = path
+        self.validated = True
+        late = path.arrive(pseq, first, header.ts, self.now, ce)
+        self.window.highest = max(self.window.highest, cpsn + 1)
+        duplicate = self.window.is_duplicate(cpsn)
+        verdict = ACCEPT if duplicate else self._dispatch(header, data)
+        if verdict.accepted:
+            path.mark(pseq)
+            if not duplicate:
+                self.window.accept(cpsn)
+        elif verdict.code:
+            self.acks.nak(self.now, cpsn, verdict.code, verdict.arg)
+        self.acks.arrived(self.now, late or duplicate, header.has(Flag.AR), ce)
+        self.batch += 1
+
+    def _dispatch(self, header: Header, data: Data) -> Verdict:
+        """A packet that is no duplicate goes to its stream (§5.3)."""
+        if data.op in STREAM_CONTROL:
+            streams.handle(self, data)
+            return ACCEPT
+        qp = self.endpoint.qps.get(data.stream)
+        if data.op in RESPONSES:
+            half = qp.sending if qp is not None else None
+            if half is None or half.connection is not self or half.state != "open":
+                return ACCEPT
+            return half.on_response(data)
+        receiving = qp.receiving if qp is not None else None
+        known = receiving is not None and receiving.connection is self
+        if data.op == Opcode.VOID:
+            if known:
+                receiving.void(data.msn)
+            return ACCEPT
+        return receiving.receive(data, header.has(Flag.SE)) if known else reject(Nak.UNKNOWN_STREAM)
+
+    def _on_ack(self, ack: Ack) -> None:
+        """§5.7."""
+        self.send.check(ack)
+        for credit in ack.credits:
+            qp = self.endpoint.qps.get(credit.stream)
+            half = qp.sending if qp is not None else None
+            if (half is not None and half.connection is self and half.state == "open"
+                    and half.incarnation & 0xFFFF == credit.incarnation):
+                half.on_credit(credit.limit, self.now)
+        for stream in ack.reclaims:
+            qp = self.endpoint.qps.get(stream)
+            if qp is not None and qp.sending is not None and qp.sending.connection is self:
+                qp.sending.on_reclaim()
+        self.send.on_ack(ack, max(self.window.window, self.endpoint.limits.cpsn_window), self.now)
+        for nak in ack.naks:
+            packet = self.send.packets.get(expand(nak.cpsn, self.send.oldest))
+            on_nak = getattr(packet.owner, "on_nak", None) if packet is not None else None
+            if on_nak is not None:
+                on_nak(packet, nak.code, nak.arg, self.now)
+
+    def _on_probe(self, header: Header, probe: Probe) -> None:
+        """§7.3, §5.17: the token comes back; a question is answered with an ACK as well."""
+        self.send_control_datagram(PacketType.PROBE_ACK, ProbeAck(probe.token))
+        for stream in probe.streams:
+            qp = self.endpoint.qps.get(stream)
+            if qp is not None and qp.receiving is not None and qp.receiving.connection is self:
+                qp.receiving.asked(self.now)
+        if header.has(Flag.AR):
+            self.acks.report_all(self.now)
+
+    def _credit_of(self, stream: int) -> CreditTlv | None:
+        qp = self.endpoint.qps.get(stream)
+        half = qp.receiving if qp is not None else None
+        return half.credit() if half is not None and half.connection is self else None
+
+    # --- the end (§4.10, §4.11) ----------------------------------------------------------------------------------
+
+    def _on_end(self, kind: int, body: Body) -> None:
+        if isinstance(body, Reset):
+            if not hmac.compare_digest(body.token, self.reset_token):
+                raise Drop("drop_reset")
+            self.lose(failure=True)
+        elif kind == PacketType.CLOSE_ACK:
+            self.state = "closed"
+        elif isinstance(body, Close):
+            self._on_close(body)
+
+    def _on_close(self, close: Close) -> None:
+        if self.state != "time_wait":
+            cack = expand(close.cack, self.send.cack)
+            if not self.send.cack <= cack <= self.send.next_cpsn:
+                raise Drop("drop_forged_ack")
+            self.validated = True
+            self.send.on_cack(cack, self.now)
+        mutual = self.state == "closing"
+        self.send_control_datagram(PacketType.CLOSE_ACK, Close(self.window.base & MASK32, 0))
+        if self.state != "time_wait":
+            self.lose(failure=False)
+            self.state = "closed" if mutual else "time_wait"
+            self.ends_at = self.now + LINGER
+
+    def lose(self, failure: bool) -> None:
+        """Nothing more is sent; every half that used the connection ends where it is (§4.13)."""
+        self.state = "closed"
+        self.endpoint.connection_ended(self, failure)
+
+    def drain(self, now: int) -> None:
+        """This endpoint ends."""
+        if self.state == "open":
+            self.state, self.ends_at = "draining", now + DRAIN_LIMIT
+
+    def _step_end(self, now: int) -> None:
+        if self.state == "draining":
+            whole = not self.send.packets and not self.send.control and self.window.base >= self.window.highest
+            if whole or now >= (self.ends_at or 0):
+                self.state, self.ends_at, self.next_close = "closing", now + LINGER, now
+        if self.state == "closing" and now >= self.next_close:
+            self.send_control_datagram(PacketType.CLOSE, Close(self.window.base & MASK32, 0))
+            self.next_close = now + max(5 * MILLI, 2 * self.send.srtt)
+        if self.state in ("closing", "time_wait") and self.ends_at is not None and now >= self.ends_at:
+            self.state = "closed"
+
+    # --- sending -------------------------------------------------------------------------------------------------
+
+    def send_control(self, op: Opcode, control: StreamControl, msn: int = 0, owner: object = None,
+                     accepted: Callable[[bool], None] = nothing) -> None:
+        """Queue a stream control message as a packet."""
+        if self.state not in ("open", "draining"):
+            return
+
+        def build() -> tuple[Data, int]:
+            return Data(op, stream=control.dst_qpn & 0xFFFF, msn=msn & MASK32, length=32, control=control), Flag.LAST
+
+        self.send.push(Packet(owner, build, accepted))
+
+    def send_control_datagram(self, kind: PacketType, body: Body, flags: int = 0) -> None:
+        header = Header(kind, flags, 0, 0, self.init.scid, self.control_pseq & MASK32, ts_of(self.now))
+        self.control_pseq += 1
+        self.endpoint.output(encode(Datagram(header, body)), self.peer, False)
+
+    def ask_limits(self, *named: int) -> None:
+        """A PROBE of kind 0 (§4.9, §5.17); the token of a question need not be remembered."""
+        self.last_probe = self.now
+        if self.waiting_since is None:
+            self.waiting_since = self.now
+        probe = Probe(self.endpoint.source.getrandbits(64), 0, list(named))
+        self.send_control_datagram(PacketType.PROBE, probe, Flag.AR)
+
+    def _transmit(self, now: int) -> None:
+        """What may be sent now; AR on the last datagram."""
+        packet, sent = self.send.next(now), 0
+        while packet is not None:
+            data, flags = self.send.content(packet)
+            pseq = self.send.transmitted(packet, encoded_bytes(data), now)
+            sent += 1
+            packet = self.send.next(now) if sent < MOST_BURST else None
+            header = Header(PacketType.DATA, flags | (0 if packet else Flag.AR), 0, 0, self.init.scid, pseq & MASK32,
+                            ts_of(now))
+            self.endpoint.output(encode(Datagram(header, data)), self.peer, True)
+        if sent:
+            self.last_data_sent = now
+            if self.waiting_since is None:
+                self.waiting_since = now
+
+    def poll(self, now: int) -> None:
+        """Everything that is due: ACKs, packets, timers."""
+        self.now = now
+        if self.batch >= BURST_ACK:
+            self.acks.by(now)
+        self.batch = 0
+        if self.state in ("open", "draining"):
+            self.send.on_timer(now)
+            for ack in self.acks.build(now):
+                self.send_control_datagram(PacketType.ACK, ack)
+            self._transmit(now)
+            self._step_life(now)
+        self._step_end(now)
+
+    def _step_life(self, now: int) -> None:
+        """Silence, standstill, keepalive, repetition (§4.9)."""
+        waiting = self.waiting_since
+        if waiting is not None and now - waiting >= SILENCE and now - self.last_received >= SILENCE:
+            self.lose(failure=True)
+        elif self.send.packets and now - self.send.last_accept >= SILENCE:
+            self.lose(failure=True)
+        elif not self.validated:
+            return
+        elif waiting is None and now - max(self.last_received, self.last_data_sent) >= KEEPALIVE:
+            self.ask_limits()
+        elif waiting is not None and self.send.flying == 0 and now - max(self.last_probe, waiting) >= ASK_AGAIN:
+            self.ask_limits()
+
+    def deadlines(self) -> list[int]:
+        """When `poll` may have something to do."""
+        times = [self.acks.due, self.send.deadline(), self.ends_at]
+        if self.state == "closing":
+            times.append(self.next_close)
+        if self.waiting_since is not None:
+            times += [max(self.waiting_since, self.last_received) + SILENCE,
+                      max(self.last_probe, self.waiting_since) + ASK_AGAIN if self.validated else None]
+        else:
+            times.append(max(self.last_received, self.last_data_sent) + KEEPALIVE)
+        if self.send.packets:
+            times.append(self.send.last_accept + SILENCE)
+        return [time for time in times if time is not None]
