@@ -136,7 +136,8 @@ class Session:
             raise CommandError("this target has no shared receive queues", True)
         if len(self.endpoint.qps) >= MOST_QPS:
             raise CommandError(f"this target has {MOST_QPS} queue pairs at most")
-        qp = self.endpoint.create_qp(number(request, "max_send_wr", 0, MOST_WR), number(request, "max_recv_wr", 0, MOST_WR))
+        qp = self.endpoint.create_qp(number(request, "max_send_wr", 0, MOST_WR),
+                                     number(request, "max_recv_wr", 0, MOST_WR))
         self.qps[qp.number] = qp
         return {"qp": qp.number, "qpn": qp.qpn}
 

@@ -1,4 +1,4 @@
-"""The control protocol of docs/comply-control.md on TCP: requests and answers as lines of JSON, one client at a time."""
+"""The control protocol of docs/comply-control.md on TCP: lines of JSON, one client at a time."""
 
 import json
 import selectors

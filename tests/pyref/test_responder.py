@@ -10,6 +10,7 @@ from pyref.codepoints import MAGIC, Flag, Nak, Opcode, PacketType, Reason
 from pyref.crc32c import seal
 from pyref.numbers import MASK32
 from pyref.packets import Ack, Close, Data, Datagram, Header, ProbeAck, Reset, VersionList
+from pyref.receiving_half import HELD_BYTES
 from pyref.scripted_peer import MILLI, MTU, QPN, ScriptedPeer
 
 
@@ -128,6 +129,15 @@ class Placement(unittest.TestCase):
         self.peer.send(one[1])
         self.assertEqual(self.memory(4), b"flag")
 
+    def test_a_tail_without_room_is_dropped_unless_it_can_be_placed_at_once(self) -> None:
+        self.peer.endpoint.held = HELD_BYTES
+        base = self.peer.next_cpsn
+        self.peer.send(self.peer.write(self.region, 1, b"late")[0])
+        self.assertEqual((self.peer.ack().cack, self.peer.ack().blocks[0].vector & 1), (base & MASK32, 0))
+        self.assertEqual(self.peer.naks(), [])
+        self.peer.send(self.peer.write(self.region, 0, b"now")[0])
+        self.assertEqual(self.memory(3), b"now")
+
     def test_path_blocks_show_gaps_and_counters(self) -> None:
         self.peer.deliver(self.peer.packet(Data(Opcode.VOID), path=2))
         self.peer.deliver(self.peer.packet(Data(Opcode.VOID), path=2, skip=2), ce=True)
@@ -142,6 +152,11 @@ class Placement(unittest.TestCase):
             self.assertEqual(len(self.peer.step(after)), 1)
         counts = [len(self.peer.deliver(self.peer.packet(Data(Opcode.VOID)))) for _ in range(16)]
         self.assertEqual(counts, [0] * 15 + [1])
+
+    def test_the_smaller_of_two_due_times_counts(self) -> None:
+        self.peer.deliver(self.peer.packet(Data(Opcode.VOID), Flag.AR))
+        self.peer.deliver(self.peer.packet(Data(Opcode.VOID), 0))
+        self.assertEqual(len(self.peer.step(2_000)), 1)
 
     def test_a_duplicate_is_acknowledged_at_once(self) -> None:
         self.peer.send(Data(Opcode.VOID))
@@ -238,6 +253,13 @@ class Failures(unittest.TestCase):
         self.assertEqual(self.qp.state, "rts")
         self.peer.send(self.peer.request(Opcode.SEND, 0, rqsn=0, length=1, payload=b"a"))
         self.assertEqual([c["status"] for c in self.qp.completions], ["SUCCESS", "LOC_LEN_ERR"])
+        self.assertEqual((self.stop().msn, self.qp.state), (1, "err"))
+
+    def test_a_failure_is_told_when_all_responses_are_accepted(self) -> None:
+        self.peer.send(self.peer.request(Opcode.READ_REQ, 0, length=1, va=self.region.addr, rkey=self.region.key))
+        self.peer.send(self.peer.request(Opcode.WRITE, 1, length=1, payload=b"x"))
+        self.assertEqual((self.peer.data(Opcode.STREAM_STOP), self.qp.state), ([], "rts"))
+        self.peer.acknowledge()
         self.assertEqual((self.stop().msn, self.qp.state), (1, "err"))
 
     def test_codes_of_the_table(self) -> None:
