@@ -175,9 +175,14 @@ class SendingHalf:
                 return False
             wr.rqsn = self.next_rqsn
             self.next_rqsn += 1
+        if oldest == self.next_msn:
+            self.last_progress = self._now()
         wr.msn = self.next_msn
         self.next_msn += 1
         return True
+
+    def _now(self) -> int:
+        return self.connection.now if self.connection is not None else 0
 
     def _wait_for_credit(self) -> None:
         if self.waiting is not None:
@@ -221,8 +226,7 @@ class SendingHalf:
     def _accepted(self, packet: Packet, wr: WorkRequest, as_data: bool) -> None:
         wr.open.remove(packet)
         wr.voided |= not as_data
-        if self.connection is not None:
-            self.last_progress = self.connection.now
+        self.last_progress = max(self.last_progress, self._now())
         self._step_pause()
         self.check_done()
 
@@ -345,6 +349,7 @@ class SendingHalf:
             return ACCEPT
         if region is not None:
             region.data[at:at + len(payload)] = payload
+        self.last_progress = max(self.last_progress, self._now())
         wr.answered += len(payload)
         wr.answered_all = wr.answered >= wr.local_length
         self.check_done()
@@ -357,6 +362,10 @@ class SendingHalf:
             self.err_at = None
             self.endpoint.qp_error(self.qp, RETRY)
             return
+        silent_at = self._silent_at()
+        if silent_at is not None and now >= silent_at:
+            self.endpoint.qp_error(self.qp, RETRY)
+            return
         if self.pause is not None and self.pause.step == 3 and now >= self.pause.resume_at:
             for wr in self.requests:
                 if wr.started and wr.voided:
@@ -365,6 +374,15 @@ class SendingHalf:
         if self.waiting is not None:
             self._on_wait(self.waiting, now)
         self.maybe_open(now)
+
+    def _silent_at(self) -> int | None:
+        """When the queue pair errs because its peer says nothing (§8.9)."""
+        if not self.qp.timeout or self.connection is None or self.qp.state != "rts":
+            return None
+        if not any(wr.open or wr.outstanding for wr in self.requests):
+            return None
+        quiet_since = max(self.last_progress, self.connection.last_received)
+        return quiet_since + (self.qp.retry_cnt + 1) * self.try_time()
 
     def _on_wait(self, waiting: CreditWait, now: int) -> None:
         if waiting.give_up_at is not None and now >= waiting.give_up_at:
@@ -376,7 +394,8 @@ class SendingHalf:
             self.connection.ask_limits(self.peer_stream)
 
     def deadlines(self) -> list[int]:
-        times = [self.err_at, self.pause.resume_at if self.pause and self.pause.step == 3 else None]
+        times = [self.err_at, self._silent_at(),
+                 self.pause.resume_at if self.pause and self.pause.step == 3 else None]
         if self.waiting is not None:
             times += [self.waiting.ask_at, self.waiting.give_up_at]
         if self.state == "closed" and self.requests and self.open_at:

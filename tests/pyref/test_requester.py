@@ -156,6 +156,15 @@ class Requester(unittest.TestCase):
         self.peer.step(100 * MILLI)
         self.assertEqual(self.statuses(), ["RETRY_EXC_ERR"])
 
+    def test_a_queue_pair_errs_when_its_peer_is_silent_for_all_its_tries(self) -> None:
+        self.qp.retry_cnt = 1
+        self.opened("write", 3)
+        for _ in range(13):
+            self.peer.step(40 * MILLI)
+        self.assertEqual(self.qp.state, "rts")
+        self.peer.step(40 * MILLI)
+        self.assertEqual((self.statuses(), self.qp.state), (["RETRY_EXC_ERR"], "err"))
+
     def test_a_refused_half_is_opened_again_until_its_tries_are_used_up(self) -> None:
         self.qp.retry_cnt = 1
         self.post("write", 3)
