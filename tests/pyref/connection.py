@@ -180,10 +180,10 @@ class Connection:
             self._on_close(body)
 
     def _on_close(self, close: Close) -> None:
+        cack = expand(close.cack, self.send.cack)
+        if not self.send.cack <= cack <= self.send.next_cpsn:
+            raise Drop("drop_forged_ack")
         if self.state != "time_wait":
-            cack = expand(close.cack, self.send.cack)
-            if not self.send.cack <= cack <= self.send.next_cpsn:
-                raise Drop("drop_forged_ack")
             self.validated = True
             self.send.on_cack(cack, self.now)
         mutual = self.state == "closing"

@@ -95,7 +95,9 @@ class ReceivingHalf:
 
     def receive(self, data: Data, solicited: bool) -> Verdict:
         msn = expand(data.msn, self.oldest)
-        if not self.oldest <= msn < self.oldest + MESSAGE_WINDOW:
+        if msn < self.oldest:
+            return ACCEPT  # it is finished, and its sender, who does not know, starts it again (§8.14)
+        if msn >= self.oldest + MESSAGE_WINDOW:
             return reject(Nak.WINDOW)
         if self.failed is not None and msn >= self.failed.msn:
             return reject(self.failed.code)

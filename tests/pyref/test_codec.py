@@ -120,7 +120,7 @@ class Arrival(unittest.TestCase):
         self.dropped(self.data(Data(11)), "drop_malformed")
 
     def test_tlv_lists_of_data_must_end(self) -> None:
-        skipped = Data(Opcode.VOID, tlvs=[RawTlv(77, b"abc"), RawTlv(200)])
+        skipped = Data(Opcode.VOID, tlvs=[RawTlv(77, b"abc"), RawTlv(200), RawTlv(1, b"?")])
         self.assertEqual(decode(self.data(skipped, Flag.EXT)).body, skipped)
         self.dropped(seal(self.data(skipped, Flag.EXT)[:-6]), "drop_malformed")
         self.dropped(seal(self.data(Data(Opcode.VOID), Flag.EXT)[:-5] + b"\1x"), "drop_malformed")

@@ -267,7 +267,6 @@ class Failures(unittest.TestCase):
         remote = {"va": region.addr, "rkey": region.key}
         cases: list[tuple[Data, int]] = [
             (request(Opcode.WRITE, 1024, length=1, payload=b"x", **remote), Nak.WINDOW),
-            (request(Opcode.WRITE, MASK32, length=1, payload=b"x", **remote), Nak.WINDOW),
             (request(Opcode.WRITE, 0, length=(1 << 31) + 1, payload=bytes(MTU), **remote), Nak.INVALID),
             (request(Opcode.WRITE, 0, length=2, payload=b"x", **remote), Nak.INVALID),
             (request(Opcode.WRITE, 0, offset=1, length=2, payload=b"x", **remote), Nak.INVALID),
@@ -314,6 +313,14 @@ class Failures(unittest.TestCase):
         self.assertEqual(bytes(self.region.data[MTU:600]), bytes(88))
         self.peer.send(two)
         self.assertEqual(bytes(self.region.data[:600]), b"b" * 600)
+
+    def test_a_message_that_is_finished_and_comes_again_is_accepted_without_effect(self) -> None:
+        [data] = self.peer.write(self.region, 0, b"x")
+        for expected in (ord("x"), 0):
+            self.peer.send(data)
+            self.assertEqual((self.region.data[0], self.peer.naks()), (expected, []))
+            self.region.data[0] = 0
+        self.assertEqual(self.peer.ack().cack, self.peer.next_cpsn & MASK32)
 
     def test_rnr_names_the_timer(self) -> None:
         self.peer.send(self.peer.request(Opcode.SEND, 0, rqsn=7))

@@ -1,4 +1,8 @@
-"""Lists of TLVs (§3.8): a type, the length of the value, the value."""
+"""Lists of TLVs (§3.8): a type, the length of the value, the value.
+
+The lengths of known types are checked where these types belong: in an ACK. All other lists are skipped as they are; in
+DATA only END has a meaning, and no value.
+"""
 
 import struct
 
@@ -18,23 +22,19 @@ def encode_list(tlvs: list[RawTlv]) -> bytes:
 
 
 def _next(data: bytes, at: int) -> tuple[RawTlv, int]:
-    """The TLV at offset `at` and the offset behind it; the length of a known one must be right."""
+    """The TLV at offset `at` and the offset behind it."""
     if at + 2 > len(data) or at + 2 + data[at + 1] > len(data):
         raise Drop("drop_malformed")
     end = at + 2 + data[at + 1]
-    tlv = RawTlv(data[at], bytes(data[at + 2:end]))
-    if VALUE_BYTES.get(tlv.type, len(tlv.value)) != len(tlv.value):
-        raise Drop("drop_malformed")
-    return tlv, end
+    return RawTlv(data[at], bytes(data[at + 2:end])), end
 
 
 def decode_list(data: bytes) -> list[RawTlv]:
-    """A list that ends with the datagram. END has no meaning there and is left out."""
+    """A list that ends with the datagram."""
     tlvs, at = [], 0
     while at < len(data):
         tlv, at = _next(data, at)
-        if tlv.type != Tlv.END:
-            tlvs.append(tlv)
+        tlvs.append(tlv)
     return tlvs
 
 
@@ -44,6 +44,8 @@ def decode_until_end(data: bytes) -> tuple[list[RawTlv], int]:
     while True:
         tlv, at = _next(data, at)
         if tlv.type == Tlv.END:
+            if tlv.value:
+                raise Drop("drop_malformed")
             return tlvs, at
         tlvs.append(tlv)
 
@@ -59,8 +61,12 @@ def encode_ack_tlvs(ack: Ack) -> bytes:
 
 
 def decode_ack_tlvs(data: bytes, ack: Ack) -> None:
-    """Sort the TLVs of an ACK into its members; too many of a kind are malformed (§3.7)."""
+    """Sort the TLVs of an ACK into its members; END has no meaning there. Too many of a kind are malformed (§3.7)."""
     for tlv in decode_list(data):
+        if VALUE_BYTES.get(tlv.type, len(tlv.value)) != len(tlv.value):
+            raise Drop("drop_malformed")
+        if tlv.type == Tlv.END:
+            continue
         if tlv.type == Tlv.NAK:
             ack.naks.append(NakTlv(*NAK.unpack(tlv.value)))
         elif tlv.type == Tlv.RQ_CREDIT:
