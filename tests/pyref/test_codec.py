@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def spec_vectors() -> list[Datagram]:
-    """What the text of §3.15 says of its four vectors."""
+    """What the text of §3.15 says of its first four vectors."""
     return [
         Datagram(Header(PacketType.DATA, Flag.AR | Flag.LAST, 1, 0, 0x01020304, 0x2A, 0x1000),
                  Data(Opcode.WRITE, cpsn=0x100, stream=0x11, msn=7, length=5, va=0x7F0012345678, rkey=0xABCD,
@@ -35,10 +35,12 @@ class Vectors(unittest.TestCase):
     def test_the_vectors_of_the_specification_come_out_exactly(self) -> None:
         text = (ROOT / "docs/spec/03-packets.md").read_text()
         vectors = [bytes.fromhex(block) for block in re.findall(r"```hex\n(.*?)```", text, re.S)]
-        self.assertEqual(len(vectors), 4)
+        self.assertGreaterEqual(len(vectors), 4)
         for raw, datagram in zip(vectors, spec_vectors()):
             self.assertEqual(encode(datagram).hex(), raw.hex())
             self.assertEqual(decode(raw), datagram)
+        for raw in vectors:
+            self.assertEqual(encode(decode(raw)).hex(), raw.hex())
 
     def test_the_crc_has_its_check_value(self) -> None:
         self.assertEqual(crc32c(b"123456789"), 0xE3069283)
