@@ -6,7 +6,8 @@ receiver does those of the connection in between. `decode` is for whoever has no
 
 import struct
 
-from .codepoints import HEADER_BYTES, LAST_PATH, LEAST_DATAGRAM, LEAST_INIT, TRAILER_BYTES, VERSION, Drop, PacketType
+from .codepoints import (HEADER_BYTES, LAST_PATH, LEAST_DATAGRAM, LEAST_INIT, STREAM_CONTROL, TRAILER_BYTES, VERSION,
+                         Drop, PacketType)
 from .control_codec import (decode_ack, decode_close, decode_init, decode_probe, decode_probe_ack, decode_reset,
                             decode_version, encode_ack, encode_init, encode_probe, encode_small)
 from .crc32c import crc32c, seal
@@ -94,9 +95,12 @@ def decode_body(header: Header, raw: bytes) -> Body:
 
 
 def decode(raw: bytes) -> Datagram:
-    """All checks of §3.13 that need no connection; raises Drop with the counter's name."""
+    """All checks of §3.13 that need no connection, and §3.5-3; raises Drop with the counter's name."""
     header = check_frame(raw)
     if header.type != PacketType.INIT:
         check_path(header)
     check_type(header)
-    return Datagram(header, decode_body(header, raw))
+    body = decode_body(header, raw)
+    if isinstance(body, Data) and body.op in STREAM_CONTROL and body.control is None:
+        raise Drop("drop_malformed")
+    return Datagram(header, body)

@@ -15,7 +15,7 @@ from .receive_window import CpsnWindow, ReceivedPath
 from .data_codec import encoded_bytes
 from .send_side import Packet, SendSide, nothing
 from .small_codings import ts_of
-from .verdict import ACCEPT, Verdict, reject
+from .verdict import ACCEPT, DROP, Verdict, reject
 
 if TYPE_CHECKING:
     from .endpoint import Endpoint
@@ -26,6 +26,7 @@ KEEPALIVE = 10_000 * MILLI
 ASK_AGAIN = 500 * MILLI
 DRAIN_LIMIT = 300 * MILLI
 LINGER = 1000 * MILLI
+MUTUAL_LINGER = 20 * MILLI
 MOST_BURST = 64
 
 TAKEN = {
@@ -76,9 +77,12 @@ class Connection:
         check_type(header)
         if header.type not in TAKEN[self.state]:
             return
+        if header.type == PacketType.CLOSE_ACK:
+            self.state = "closed"  # its body is not looked at (§4.10-9)
+            return
         body = decode_body(header, raw)
         if header.type not in ALIVE:
-            self._on_end(header.type, body)
+            self._on_end(body)
             return
         if isinstance(body, Data):
             self._on_data(header, body, ce)
@@ -116,6 +120,9 @@ class Connection:
     def _dispatch(self, header: Header, data: Data) -> Verdict:
         """A packet that is no duplicate goes to its stream (§5.3)."""
         if data.op in STREAM_CONTROL:
+            if data.control is None:
+                self.endpoint.counters["drop_malformed"] += 1
+                return DROP
             streams.handle(self, data)
             return ACCEPT
         qp = self.endpoint.qps.get(data.stream)
@@ -169,13 +176,11 @@ class Connection:
 
     # --- the end (§4.10, §4.11) ----------------------------------------------------------------------------------
 
-    def _on_end(self, kind: int, body: Body) -> None:
+    def _on_end(self, body: Body) -> None:
         if isinstance(body, Reset):
             if not hmac.compare_digest(body.token, self.reset_token):
                 raise Drop("drop_reset")
             self.lose(failure=True)
-        elif kind == PacketType.CLOSE_ACK:
-            self.state = "closed"
         elif isinstance(body, Close):
             self._on_close(body)
 
@@ -190,8 +195,8 @@ class Connection:
         self.send_control_datagram(PacketType.CLOSE_ACK, Close(self.window.base & MASK32, 0))
         if self.state != "time_wait":
             self.lose(failure=False)
-            self.state = "closed" if mutual else "time_wait"
-            self.ends_at = self.now + LINGER
+            self.state = "time_wait"
+            self.ends_at = self.now + (MUTUAL_LINGER if mutual else LINGER)
 
     def lose(self, failure: bool) -> None:
         """Nothing more is sent; every half that used the connection ends where it is (§4.13)."""
@@ -223,7 +228,7 @@ class Connection:
             return
 
         def build() -> tuple[Data, int]:
-            return Data(op, stream=control.dst_qpn & 0xFFFF, msn=msn & MASK32, length=32, control=control), Flag.LAST
+            return Data(op, stream=control.dst_qpn & 0xFFFF, msn=msn & MASK32, length=32, control=control), 0
 
         self.send.push(Packet(owner, build, accepted))
 

@@ -31,16 +31,12 @@ def encode_control(control: StreamControl) -> bytes:
                         control.rd_atomic, control.min_rnr_timer, control.reason, control.code)
 
 
-def decode_control(payload: bytes) -> StreamControl:
-    """The payload of stream control, or a drop as malformed (§3.5)."""
-    if len(payload) != STREAM_CONTROL_BYTES:
-        raise Drop("drop_malformed")
+def decode_control(payload: bytes) -> StreamControl | None:
+    """The payload of stream control; None if it is malformed (§3.5-3), which concerns the packet, not the datagram."""
     control = StreamControl(*CONTROL.unpack(payload))
     if max(control.src_qpn, control.dst_qpn, control.sq_psn) > BITS24 or control.min_rnr_timer > 31:
-        raise Drop("drop_malformed")
-    if control.reason > max(Reason) or control.code > max(Nak):
-        raise Drop("drop_malformed")
-    return control
+        return None
+    return None if control.reason > max(Reason) or control.code > max(Nak) else control
 
 
 def encode_data(data: Data, flags: int) -> bytes:
@@ -87,8 +83,10 @@ def _check_payload(data: Data) -> None:
     if data.status > max(Nak):
         raise Drop("drop_malformed")
     if data.op in STREAM_CONTROL:
+        if len(data.payload) != STREAM_CONTROL_BYTES:
+            raise Drop("drop_malformed")
         data.control = decode_control(data.payload)
-        data.payload = b""
+        data.payload = data.payload if data.control is None else b""
     elif data.op in SIZED:
         if data.offset + len(data.payload) > data.length:
             raise Drop("drop_malformed")

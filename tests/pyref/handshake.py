@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .endpoint import Address, Endpoint
 
 LEAST_MTU = 512
+MOST_INIT = 9220
 LEAST_WINDOW = 64
 LOOPBACK_PREFIX = 8
 
@@ -40,7 +41,7 @@ def check_init(init: Init) -> None:
         raise Drop("drop_magic")
     if not init.version_min <= VERSION <= init.version_max:
         raise Drop("drop_version")
-    if (init.scid == 0 or init.listen_port == 0 or init.payload_mtu < LEAST_MTU or init.max_paths < 1
+    if (init.size > MOST_INIT or init.scid == 0 or init.listen_port == 0 or init.payload_mtu < LEAST_MTU or init.max_paths < 1
             or init.cpsn_window < LEAST_WINDOW or not init.security & 1):
         raise Drop("drop_malformed")
 

@@ -124,6 +124,8 @@ class ReceivingHalf:
 
     def _place(self, msn: int, message: Message, data: Data) -> Verdict:
         """The last rows of the table, and placement; the message begins here if nothing speaks against it."""
+        if message.op in CONSUMING and message.rqsn < self.next_rqsn:
+            return self.fail(msn, Nak.INVALID)
         if message.op in CONSUMING and self._receive_of(message) is None:
             return reject(Nak.RNR, self.qp.min_rnr_timer)
         if message.op in ANSWERED:
@@ -305,9 +307,9 @@ class ReceivingHalf:
 
 
 def _same(a: Message, b: Message) -> bool:
-    """§9.1: what all packets of a message have in common."""
-    return ((a.op, a.length, a.va, a.rkey, a.rqsn, a.imm, a.rdslot, a.solicited)
-            == (b.op, b.length, b.va, b.rkey, b.rqsn, b.imm, b.rdslot, b.solicited))
+    """What all packets of a message have in common, as far as it is checked (§9.3-7)."""
+    return ((a.op, a.length, a.va, a.rkey, a.rqsn, a.imm, a.rdslot)
+            == (b.op, b.length, b.va, b.rkey, b.rqsn, b.imm, b.rdslot))
 
 
 def _store(region: Region, va: int, payload: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .codepoints import Flag, Nak, Opcode
+from .codepoints import Nak, Opcode
 from .packets import Data
 from .send_side import Built, Packet
 from .small_codings import encode_backlog
@@ -45,7 +45,7 @@ class ReadResponse:
             data.payload = bytes(region.data[start:start + size])
         last = offset + size >= message.length
         data.backlog = encode_backlog((message.length - offset - 1) // half.payload_mtu if not last else 0)
-        return data, Flag.LAST if last else 0
+        return data, 0
 
     def _accepted(self, _: bool) -> None:
         self.left -= 1
@@ -69,4 +69,4 @@ class AtomicResponse:
 
     def _build(self) -> Built:
         return Data(Opcode.ATOMIC_RESP, stream=self.owner.peer_stream, rdslot=self.rdslot,
-                    original=self.original), Flag.LAST
+                    original=self.original), 0

@@ -181,7 +181,7 @@ class SendSide:
     def _on_block(self, block: PathBlock, now: int) -> None:
         largest = expand(block.largest, self.next_pseq)
         flight = self.flights.get(largest)
-        if flight is not None and not flight.lost and block.vector & 1:
+        if flight is not None and not flight.lost and block.vector & 1 and block.ack_delay != 0xFFFF:
             age = now - flight.time
             self._sample(max(1, age - min(block.ack_delay * 64, age)))
         for distance in range(256):

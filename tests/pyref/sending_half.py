@@ -17,7 +17,7 @@ from .packets import Data, StreamControl
 from .queue_pair import FLUSHED, SUCCESS, QueuePair
 from .send_side import Built, Packet, nothing
 from .small_codings import encode_backlog
-from .verdict import ACCEPT, DROP, Verdict
+from .verdict import ACCEPT, Verdict
 from .work_request import COMPLETION_NAMES, RETRY, STATUS_OF_CODE, WorkRequest
 
 if TYPE_CHECKING:
@@ -338,7 +338,9 @@ class SendingHalf:
         mtu = self.connection.payload_mtu
         if (data.length != wr.length or data.offset % mtu or (wr.length and data.offset >= wr.length)
                 or len(data.payload) != min(mtu, wr.length - data.offset)):
-            return DROP
+            self.endpoint.counters["drop_malformed"] += 1
+            self.fail(wr, "REM_OP_ERR")
+            return ACCEPT
         return self._store(wr, data.offset, data.payload)
 
     def _store(self, wr: WorkRequest, offset: int, payload: bytes) -> Verdict:

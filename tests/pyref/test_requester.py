@@ -95,12 +95,13 @@ class Requester(unittest.TestCase):
         self.assertEqual(bytes(self.region.data[:600]), b"a" * 512 + b"b" * 88)
         self.assertEqual(self.statuses(), ["SUCCESS"])
 
-    def test_a_response_that_contradicts_its_request_is_dropped(self) -> None:
+    def test_a_response_that_contradicts_its_request_fails_it(self) -> None:
         self.opened("read", 600)
         [read] = self.peer.data(Opcode.READ_REQ)
         base = self.peer.next_cpsn
         self.peer.send(self.peer.request(Opcode.READ_RESP, 0, rdslot=read.rdslot, length=601, payload=bytes(512)))
-        self.assertEqual((self.peer.ack().cack, self.peer.naks()), (base & MASK32, []))
+        self.assertEqual((self.peer.ack().cack, self.peer.naks()), ((base + 1) & MASK32, []))
+        self.assertEqual((self.statuses(), self.qp.state), (["REM_OP_ERR"], "err"))
 
     def test_an_atomic_brings_the_value_before(self) -> None:
         self.opened("fetch_add", 8, operand=5)

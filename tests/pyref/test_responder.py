@@ -8,6 +8,7 @@ from typing import Any
 from pyref.codec import encode
 from pyref.codepoints import MAGIC, Flag, Nak, Opcode, PacketType, Reason
 from pyref.crc32c import seal
+from pyref.handshake import wire_address
 from pyref.numbers import MASK32
 from pyref.packets import Ack, Close, Data, Datagram, Header, ProbeAck, Reset, VersionList
 from pyref.receiving_half import HELD_BYTES
@@ -322,6 +323,11 @@ class Failures(unittest.TestCase):
             self.region.data[0] = 0
         self.assertEqual(self.peer.ack().cack, self.peer.next_cpsn & MASK32)
 
+    def test_a_receive_that_has_completed_cannot_be_named_again(self) -> None:
+        self.peer.send(self.peer.request(Opcode.SEND, 0, rqsn=0))
+        self.peer.send(self.peer.request(Opcode.SEND, 2, rqsn=0))
+        self.assertEqual(self.peer.naks(), [(Nak.INVALID, 0)])
+
     def test_rnr_names_the_timer(self) -> None:
         self.peer.send(self.peer.request(Opcode.SEND, 0, rqsn=7))
         self.assertEqual(self.peer.naks(), [(Nak.RNR, 12)])
@@ -344,7 +350,7 @@ class Streams(unittest.TestCase):
     def test_refusals_say_why(self) -> None:
         for changes, reason in (({"state": "reset"}, Reason.NOT_READY), ({"state": "err"}, Reason.NOT_READY),
                                 ({"rq_psn": 1}, Reason.MISMATCH), ({"remote_qpn": 77}, Reason.MISMATCH),
-                                ({"remote_address": bytes(16)}, Reason.MISMATCH), ({"qpn": 0x7777}, Reason.GONE)):
+                                ({"remote_address": wire_address("10.0.0.1")}, Reason.MISMATCH), ({"qpn": 0x7777}, Reason.GONE)):
             self.peer.create_qp(**changes)
             self.assertEqual(self.peer.open().reason, reason, changes)
 
@@ -375,6 +381,14 @@ class Streams(unittest.TestCase):
         self.peer.send(self.peer.stream_control(Opcode.STREAM_CLOSE, incarnation=2))
         self.peer.send(self.peer.write(region, 0, b"x")[0])
         self.assertEqual(region.data[0], ord("x"))
+
+    def test_a_malformed_message_counts_on_its_path_and_is_not_accepted(self) -> None:
+        self.peer.ready()
+        base = self.peer.next_cpsn
+        rx = self.peer.ack().blocks[0].rx_count
+        self.peer.send(self.peer.stream_control(Opcode.STREAM_BLOCKED, reason=6))
+        block = self.peer.ack().blocks[0]
+        self.assertEqual((self.peer.ack().cack, block.vector & 1, block.rx_count), (base & MASK32, 0, rx + 1))
 
     def test_an_accept_for_nobody_is_answered_with_close(self) -> None:
         self.peer.create_qp()
@@ -447,6 +461,17 @@ class Life(unittest.TestCase):
         self.assertEqual([a.header.type for a in answers], [PacketType.CLOSE])
         self.assertEqual(len(self.peer.step(20 * MILLI)), 1)
         self.peer.control(PacketType.CLOSE_ACK, Close())
+        self.assertEqual(self.peer.endpoint.connections, {})
+
+    def test_two_that_close_at_once_stay_for_twenty_milliseconds(self) -> None:
+        self.peer.connect()
+        self.peer.probe(token=1)
+        self.peer.endpoint.shutdown(self.peer.now)
+        self.peer.step()
+        [answer] = self.close(self.peer.window.base)
+        self.assertEqual(answer.header.type, PacketType.CLOSE_ACK)
+        self.assertEqual(len(self.close(self.peer.window.base)), 1)
+        self.peer.step(21 * MILLI)
         self.assertEqual(self.peer.endpoint.connections, {})
 
     def test_forged_acks_are_dropped(self) -> None:

@@ -9,7 +9,7 @@ import struct
 from .codepoints import MAX_CREDITS, MAX_NAKS, MAX_RECLAIMS, Drop, Nak, Tlv
 from .packets import Ack, CreditTlv, NakTlv, PortStatusTlv, RawTlv
 
-VALUE_BYTES = {Tlv.END: 0, Tlv.NAK: 12, Tlv.RQ_CREDIT: 8, Tlv.PORT_STATUS: 8, Tlv.CREDIT_RECLAIM: 2}
+VALUE_BYTES = {Tlv.NAK: 12, Tlv.RQ_CREDIT: 8, Tlv.PORT_STATUS: 8, Tlv.CREDIT_RECLAIM: 2}
 NAK = struct.Struct("!IB3xI")
 CREDIT = struct.Struct("!HHI")
 PORT_STATUS = struct.Struct("!II")
