@@ -97,13 +97,13 @@ def _operations() -> Iterator[Vector]:
 def _responses() -> Iterator[Vector]:
     data = PacketType.DATA
     part = Data(Opcode.READ_RESP, cpsn=0x200, stream=0x11, offset=4096, length=4100, rdslot=0x77, payload=b"tail")
-    yield "read_resp", _datagram(data, part, Flag.LAST)
-    yield "read_resp empty", _datagram(data, dataclasses.replace(part, offset=0, length=0, payload=b""), Flag.LAST)
+    yield "read_resp", _datagram(data, part)
+    yield "read_resp empty", _datagram(data, dataclasses.replace(part, offset=0, length=0, payload=b""))
     for code in (Nak.ACCESS, Nak.UNKNOWN_STREAM):
         failed = dataclasses.replace(part, offset=0, status=code, payload=b"")
         yield f"read_resp failed with {code.name}", _datagram(data, failed)
     atomic = Data(Opcode.ATOMIC_RESP, cpsn=0x201, stream=0x11, rdslot=0x78, original=0x0123456789ABCDEF)
-    yield "atomic_resp", _datagram(data, atomic, Flag.LAST)
+    yield "atomic_resp", _datagram(data, atomic)
     yield "atomic_resp extreme values", _datagram(data, dataclasses.replace(atomic, rdslot=MOST32, original=MOST64))
     yield "void of a request", _datagram(data, Data(Opcode.VOID, cpsn=0x202, stream=0x11, msn=7), Flag.RTX)
     yield "void of a response", _datagram(data, Data(Opcode.VOID, cpsn=0x203))
