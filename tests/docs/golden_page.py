@@ -131,9 +131,12 @@ class Dissector:
         elif at == 16:
             titles = [t for t in self.tables.packets if re.match(rf"(\w+ and )?{kind}( and \w+)?, behind", t)]
             at = self.table(self.tables.packets[titles[0]], 0) if titles else at
-            if kind == "VERSION":
-                self.row(at, self.end - at, "versions")
-                at = self.end
+            if kind == "VERSION" and "count" in self.found:
+                versions = min(self.found["count"][0][0], self.end - at)
+                self.row(at, versions, "versions")
+                at += versions
+            if "EXT" in self.found["flags"][0][1]:
+                at = self.tlvs(at)
         self.row(at, self.end - at, "the rest")
         if len(self.data) >= 4:
             good = crc32c(self.data[:-4]) == int.from_bytes(self.data[-4:], "big")
@@ -165,6 +168,7 @@ class Dissector:
             kind, length = self.data[at], self.data[at + 1]
             name = self.tables.names("TLVs").get(kind, "unknown")
             self.row(at, 2, f"TLV {name}, {length} bytes")
+            self.put("type", kind, name)
             value, at = at + 2, at + 2 + length
             known = f"Value of {name}"
             if known in self.tables.packets and at <= self.end:

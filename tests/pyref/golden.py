@@ -1,7 +1,7 @@
 """Golden vectors of the wire format: `python3 -m pyref.golden` (from tests/) writes tests/data/wire/golden.json.
 
 Each vector has a name, the datagram in hexadecimal, and its decoded fields. Bytes are hexadecimal strings, the vector
-of a path block is a list of its four words, all other fields are integers. The file is a function of this module
+of a path block too, word 0 first; all other fields are integers. The file is a function of this module
 alone.
 """
 
@@ -178,9 +178,9 @@ def vectors() -> list[Vector]:
     return [vector for part in parts for vector in part()]
 
 
-def words(vector: int) -> list[int]:
-    """The four words of a path block's vector."""
-    return [vector >> 64 * i & MOST64 for i in range(4)]
+def words(vector: int) -> str:
+    """The four words of a path block's vector in the order of the wire."""
+    return "".join(f"{vector >> 64 * i & MOST64:016x}" for i in range(4))
 
 
 def plain(value: Any) -> Any:
@@ -199,7 +199,8 @@ def text() -> str:
     lines = []
     for name, datagram in vectors():
         entry = {"name": name, "type": PacketType(datagram.header.type).name, "hex": encode(datagram).hex(),
-                 "header": plain(dataclasses.asdict(datagram.header)), "body": plain(dataclasses.asdict(datagram.body))}
+                 "fields": {"header": plain(dataclasses.asdict(datagram.header)),
+                            "body": plain(dataclasses.asdict(datagram.body))}}
         lines.append(json.dumps(entry))
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
