@@ -2,11 +2,14 @@
 //
 // A diagram has a row for each four bytes; a bit is two characters wide. Fields of more than 32 bits begin a
 // row and take one, whatever their size.
+//
+// With --lua it prints the table as it is for the Wireshark dissector (tools/wireshark/mroce_logic.lua).
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "core/wire/field_table.h"
 
@@ -91,11 +94,44 @@ void print_flags() {
   fmt::print("\n");
 }
 
-}  // namespace
-}  // namespace mroce::wire
+void print_lua_packets() {
+  fmt::print("local packets = {{\n");
+  for (const PacketRow& packet : kPacketTable) {
+    fmt::print("  {} = {{ -- {}\n", packet.packet, packet.sentence);
+    for (size_t i = 0; i < kFieldTable.size(); ++i) {
+      const FieldRow& row = kFieldTable[i];
+      if (row.packet != packet.packet) continue;
+      const size_t low = row.at.bits < 8 ? 8 - first_bit(i) % 8 - row.at.bits : 0;
+      fmt::print("    {{ field = \"{}\", offset = {}, bits = {}, low = {}, sentence = \"{}\" }},\n",
+                 row.field, row.at.offset, row.at.bits, low, row.sentence);
+    }
+    fmt::print("  }},\n");
+  }
+  fmt::print("}}\n\n");
+}
 
-int main() {
-  using namespace mroce::wire;
+void print_lua_values() {
+  fmt::print("local values = {{");
+  std::string_view open;
+  for (const ValueRow& row : kValueTable) {
+    if (row.enumeration != open) fmt::print("{}\n  {} = {{", open.empty() ? "" : " },", row.enumeration);
+    open = row.enumeration;
+    fmt::print(" [{}] = \"{}\",", row.value, row.name);
+  }
+  fmt::print(" }},\n}}\n\nlocal flags = {{\n");
+  for (const ValueRow& row : kFlagTable) {
+    fmt::print("  {{ name = \"{}\", mask = 0x{:02x}, sentence = \"{}\" }},\n", row.name, row.value,
+               row.sentence);
+  }
+  fmt::print("}}\n");
+}
+
+void print_lua() {
+  print_lua_packets();
+  print_lua_values();
+}
+
+void print_markdown() {
   for (const PacketRow& packet : kPacketTable) print_packet(packet);
   print_flags();
   print_values("Type", "Packet types");
@@ -105,5 +141,17 @@ int main() {
   print_values("Tlv", "TLVs");
   print_values("NakCode", "NAK codes");
   print_values("StopReason", "Reasons of STREAM_REFUSE and STREAM_STOP");
+}
+
+}  // namespace
+}  // namespace mroce::wire
+
+int main(int argc, char** argv) {
+  using namespace mroce::wire;
+  if (argc == 2 && std::string_view(argv[1]) == "--lua") {
+    print_lua();
+  } else {
+    print_markdown();
+  }
   return std::fflush(stdout) == 0 ? 0 : 1;
 }
