@@ -198,7 +198,7 @@ local kinds = { [8] = ProtoField.uint8, [16] = ProtoField.uint16, [24] = ProtoFi
 local enumerations = {
   ["common.type"] = "Type", ["data.op"] = "DataOp", ["tlv.type"] = "Tlv", ["nak.code"] = "NakCode",
   ["stream_control.reason"] = "StopReason", ["stream_control.code"] = "NakCode",
-  ["ext_read_resp.status"] = "NakCode", ["ext_atomic_resp.status"] = "NakCode",
+  ["probe.kind"] = "ProbeKind", ["ext_read_resp.status"] = "NakCode", ["ext_atomic_resp.status"] = "NakCode",
 }
 local hexadecimal = { dcid = true, scid = true, known_cid = true, rkey = true, va = true, imm = true, magic = true, token = true, nonce = true, mask = true, flags = true }
 
@@ -622,9 +622,12 @@ end
 local function add_version(tree, header, tvb, limit, info)
   local at = add_fields(tree:add(tvb(16, math.min(4, limit - 16)), "VERSION"), "version", tvb, 0, limit)
   if at == nil then return end
-  for i = 0, tvb(16, 1):uint() - 1 do
-    if at + i < limit then tree:add(extra.version, tvb(at + i, 1)) end
+  for _ = 1, tvb(16, 1):uint() do
+    if at >= limit then break end
+    tree:add(extra.version, tvb(at, 1))
+    at = at + 1
   end
+  if header.names.EXT then add_tlvs(tree, tvb, at, limit, info) end
 end
 
 local function add_plain(tree, header, tvb, limit, info)
