@@ -1,9 +1,10 @@
 // Readings become deltas.
 //
-// The readings of one counter are put in the order of phase, then time, then reading. Every step is looked
-// at, so that a reset between two samples is not hidden by what came after it. A step down of a counter that
-// has 32 bits in hardware is a wrap if the old value was in the upper half and the new one is in the lower;
-// every other step down is a reset, and there is no delta.
+// The readings of one counter are put in the order of their times if all have one, else of phase, then time,
+// then reading. Every step is looked at, so that a reset between two samples is not hidden by what came after
+// it. What happens between the end of one run and the start of the next belongs to neither. A step down of a
+// counter that has 32 bits in hardware is a wrap if the old value was in the upper half and the new one is in
+// the lower; every other step down is a reset, and there is no delta.
 #include <algorithm>
 #include <map>
 
@@ -25,10 +26,17 @@ int rank_of(Phase phase) {
 }
 
 void sort_readings(std::vector<Reading>& readings) {
-  std::stable_sort(readings.begin(), readings.end(), [](const Reading& a, const Reading& b) {
+  const bool timed = std::all_of(readings.begin(), readings.end(),
+                                 [](const Reading& reading) { return reading.time_ns != 0; });
+  std::stable_sort(readings.begin(), readings.end(), [timed](const Reading& a, const Reading& b) {
+    if (timed && a.time_ns != b.time_ns) return a.time_ns < b.time_ns;
     if (rank_of(a.phase) != rank_of(b.phase)) return rank_of(a.phase) < rank_of(b.phase);
     return a.time_ns != 0 && b.time_ns != 0 && a.time_ns < b.time_ns;
   });
+}
+
+bool between_runs(const Reading& before, const Reading& after) {
+  return before.phase == Phase::kEnd && after.phase == Phase::kStart;
 }
 
 void compute_delta(Counter& counter) {
@@ -43,6 +51,7 @@ void compute_delta(Counter& counter) {
   double sum = 0;
   counter.state = DeltaState::kOk;
   for (size_t i = 1; i < counter.readings.size(); ++i) {
+    if (between_runs(counter.readings[i - 1], counter.readings[i])) continue;
     const CounterStep step =
         step_between(counter.readings[i - 1].value, counter.readings[i].value, counter.width);
     if (step.state != DeltaState::kOk) counter.state = step.state;
@@ -161,23 +170,30 @@ void name_role(Host& host) {
   if (received > kEnough && received > 10 * sent) host.role = Role::kReceiver;
 }
 
+// How long sorted readings watched, the time between runs left out; 0 if unknown.
+int64_t measured_ns(const std::vector<Reading>& readings) {
+  int64_t length = 0;
+  for (size_t i = 1; i < readings.size(); ++i) {
+    if (readings[i - 1].time_ns == 0 || between_runs(readings[i - 1], readings[i])) continue;
+    length += std::max<int64_t>(0, readings[i].time_ns - readings[i - 1].time_ns);
+  }
+  return length;
+}
+
 // How long the run was: from the snapshots' times, else from what perftest moved at which rate.
 void name_seconds(Evidence& evidence) {
   if (evidence.seconds) return;
-  int64_t first = 0, last = 0;
+  int64_t longest = 0;
   for (const Host& host : evidence.hosts)
     for (const Port& port : host.ports)
       for (const Counter& counter : port.counters) {
-        if (counter.readings.size() < 2) continue;
-        const int64_t a = counter.readings.front().time_ns, b = counter.readings.back().time_ns;
-        if (a > 0 && b > a && (first == 0 || b - a > last - first)) {
-          first = a;
-          last = b;
-          evidence.seconds_where = counter.readings.back().where;
-        }
+        const int64_t length = measured_ns(counter.readings);
+        if (length <= longest) continue;
+        longest = length;
+        evidence.seconds_where = counter.readings.back().where;
       }
-  if (first > 0) {
-    evidence.seconds = static_cast<double>(last - first) / 1e9;
+  if (longest > 0) {
+    evidence.seconds = static_cast<double>(longest) / 1e9;
     return;
   }
   for (const PerftestRow& row : evidence.perftest) {

@@ -216,6 +216,28 @@ TEST(Bundle, what_is_written_is_read_again_with_host_phase_and_time) {
   EXPECT_EQ(evidence.problems[0].reason, "not collected: no such program");
 }
 
+TEST(Bundle, two_runs_of_a_host_add_up_and_what_happened_between_them_does_not_count) {
+  const auto run = [](int64_t begin_s, int before, int after) {
+    const auto text = [](int value) {
+      return "NIC statistics:\n     rx_discards_phy: " + std::to_string(value) + "\n";
+    };
+    Bundle bundle;
+    bundle.writer = "mroce test";
+    bundle.host = "nodeA";
+    bundle.snapshots = {
+        {Phase::kStart, begin_s * 1'000'000'000, {{"ethtool -S eth0", "", "", text(before), ""}}},
+        {Phase::kEnd, (begin_s + 10) * 1'000'000'000, {{"ethtool -S eth0", "", "", text(after), ""}}}};
+    return to_json(bundle);
+  };
+  // The driver was loaded anew between the runs, and the later one is read first.
+  const auto evidence = gathered({{"b.json", run(100, 2, 9)}, {"a.json", run(1, 5000, 5004)}});
+  const Counter* discards = counter(evidence, "nodeA", "rx_discards_phy");
+  ASSERT_NE(discards, nullptr);
+  EXPECT_EQ(discards->state, DeltaState::kOk);
+  EXPECT_EQ(discards->delta, 11.0);
+  EXPECT_EQ(evidence.seconds, 20.0);
+}
+
 TEST(LenientJson, broken_text_is_read_as_far_as_it_goes) {
   EXPECT_EQ(read_json("{a: 1, \"b\": [1, 2,], c: word}").value.items.size(), 3u);
   EXPECT_FALSE(read_json("{\"a\": 1,}").problem.empty());

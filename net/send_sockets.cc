@@ -94,8 +94,14 @@ SendSockets::Socket* SendSockets::open_socket(uint32_t key, const LocalAddress& 
     set_option(fd.get(), SOL_SOCKET, SO_SNDBUF, kSendBuffer);
   }
   set_option(fd.get(), SOL_SOCKET, SO_RCVBUF, kReceiveBuffer);
-  const SocketAddress address = socket_address({local.gid, 0}, local.ifindex);
-  if (bind(fd.get(), address.get(), address.length) != 0) return nullptr;
+  // A socket that was closed for want of room comes back with the source port that it had, if that is still
+  // free: another one would be another way through the network, of which the engine knows nothing.
+  const auto bind_to = [&](uint16_t port) {
+    const SocketAddress address = socket_address({local.gid, port}, local.ifindex);
+    return bind(fd.get(), address.get(), address.length) == 0;
+  };
+  const auto before = source_ports_.find(key);
+  if (!(before != source_ports_.end() && bind_to(before->second)) && !bind_to(0)) return nullptr;
   sockaddr_storage bound{};
   socklen_t length = sizeof bound;
   if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) return nullptr;
@@ -108,6 +114,7 @@ SendSockets::Socket* SendSockets::open_socket(uint32_t key, const LocalAddress& 
   by_use_.push_front(
       Socket{.key = key, .fd = std::move(fd), .source_port = udp_address(bound).port, .peer = {}});
   by_key_[key] = by_use_.begin();
+  source_ports_[key] = by_use_.front().source_port;
   ++counters_.sockets_opened;
   return &by_use_.front();
 }

@@ -79,6 +79,8 @@ class SendSockets {
   size_t limit_;
   std::list<Socket> by_use_;  // most recently used first
   std::unordered_map<uint32_t, std::list<Socket>::iterator> by_key_;
+  std::unordered_map<uint32_t, uint16_t>
+      source_ports_;  // that each key had last; at most 64 × kEntropies of them
   SendCounters counters_;
 };
 

@@ -140,6 +140,7 @@ TEST_P(RoundTrip, equal_entropy_is_an_equal_source_port_and_the_pool_is_bounded)
   for (uint16_t entropy = 2; entropy < 20; ++entropy) senders.source_port(0, entropy);
   EXPECT_EQ(senders.open_sockets(), 4u);
   EXPECT_EQ(senders.counters().sockets_closed, 16u);
+  EXPECT_EQ(senders.source_port(0, 0), first) << "the same way through the network as before";
   ASSERT_EQ(senders.send(burst(2, 100, 50)).outcome, SendOutcome::kSent) << "a closed entropy opens again";
   EXPECT_TRUE(wait_for(*receivers_).has_value());
 }

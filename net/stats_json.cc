@@ -101,6 +101,7 @@ Json connection_json(const ConnectionStats& connection, Time opened) {
   json["active_ns"] = active_ns;
   json["memory_bytes"] = connection.memory_bytes;
   json["streams"] = connection.streams;
+  json["peer_receive_buffer_bytes"] = connection.peer_receive_buffer;
   json["goodput_sent_gbps"] = gbps(connection.counters.payload_bytes_sent);
   json["goodput_received_gbps"] = gbps(connection.counters.payload_bytes_received);
   json["counters"] = to_json(connection.counters);

@@ -106,6 +106,7 @@ void Engine::Impl::on_ack(Time now, Connection& c, const wire::Ack& ack) {
   c.paths_touched = true;
   ++c.counters.acks_received;
   c.peer_penalty = std::min<uint8_t>(ack.host_penalty, 127);
+  if (c.peer_penalty != 0) ++c.counters.penalized_acks;
   const uint64_t limit = wire::expand32(ack.cpsn_limit, c.cpsn_limit);
   if (limit > c.cpsn_limit && limit <= cack + config.cpsn_window) c.cpsn_limit = limit;
   for (uint32_t i = 0; i < ack.ncredits; ++i) {
@@ -262,7 +263,7 @@ void Engine::Impl::look_for_overdue(Time now, Connection& c) {
   for (Path& p : c.paths) {
     Time rack = rack_deadline(c, p);
     if (rack <= now && detect_overdue(now, c, p)) rack = rack_deadline(c, p);
-    due = std::min({due, rack, p.probe_at, p.degraded_until});
+    due = std::min(due, path_due(p, rack));
   }
   if (!c.paths_touched) c.paths_due = due;
 }
@@ -273,14 +274,16 @@ bool Engine::Impl::detect_overdue(Time now, Connection& c, Path& p) {
   const Nanos late = rtt.srtt * 5 / 4 + 2 * rtt.var + config.reo_min;
   const Nanos later = std::max(rtt.srtt / 4, config.reo_min);
   uint32_t overdue = 0;
+  Time newest_sent{};
   for (uint64_t pseq = std::max(p.scan, p.sent.begin()); pseq != p.sent.end(); ++pseq) {
     const SentPacket& s = p.sent[pseq];
     if (s.state != SentPacket::State::kFlying) continue;
     if (s.sent + late > now || c.last_sent_acked <= s.sent + later) break;
+    newest_sent = s.sent;
     lose(now, c, p, pseq);
     ++overdue;
   }
-  if (overdue != 0) on_silent_expiry(now, c, p, overdue);
+  if (overdue != 0) on_silent_expiry(now, c, p, overdue, newest_sent);
   return overdue != 0;
 }
 

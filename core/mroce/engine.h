@@ -113,7 +113,8 @@ struct ConnectionStats {
   Time opened{};
   Time first_data{};  // first payload sent or received
   Time last_data{};
-  uint64_t memory_bytes = 0;  // what this connection holds, heap included
+  uint64_t memory_bytes = 0;         // what this connection holds, heap included
+  uint64_t peer_receive_buffer = 0;  // bytes, as the peer told us
   uint32_t streams = 0;
   ConnectionCounters counters;
   std::vector<PathStats> paths;

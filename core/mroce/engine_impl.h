@@ -308,7 +308,7 @@ struct Engine::Impl {
   void leave_degraded(Time now, Connection& c, Path& p);
   std::optional<double> usual_loss(const Connection& c) const;
   void judge_loss(Time now, Connection& c, Path& p);
-  void on_silent_expiry(Time now, Connection& c, Path& p, uint32_t overdue);
+  void on_silent_expiry(Time now, Connection& c, Path& p, uint32_t overdue, Time newest_sent);
   bool build_probe(Time now, Connection& c, Path& p, TxBurst& out);
   void on_probe(Time now, Connection& c, const wire::Common& header, const wire::Probe& probe);
   void on_probe_ack(Time now, Connection& c, const wire::ProbeAck& ack);
@@ -319,6 +319,7 @@ struct Engine::Impl {
 
   // ---- timers.cc
   Time deadline(Connection& c) const;
+  static Time path_due(const Path& p, Time rack);
   Time paths_due(Connection& c) const;
   Time deadline(const QueuePair& qp) const;
   void reschedule(Connection& c);

@@ -90,7 +90,8 @@ struct Path {
   uint32_t bad_rounds = 0;      // since it is DEGRADED
   Time degraded_until = kNever;
 
-  uint32_t silent_expiries = 0;    // RACK expiries since this path last had an acknowledgement
+  Time suspect_since{};            // valid while it is SUSPECT
+  uint32_t silent_tests = 0;       // packets sent since then that RACK gave up
   uint32_t overdue_since_ack = 0;  // packets that RACK gave up since then
   Time probe_at = kNever;
   Nanos probe_interval{0};

@@ -13,8 +13,8 @@
 namespace mroce {
 
 namespace {
-constexpr uint32_t kSilentPackets = 8;  // a path fails on at least so many packets without an acknowledgement
-constexpr uint32_t kSilentExpiries = 2;  // and so many RACK expiries
+constexpr uint32_t kSilentPackets = 8;  // so many packets without an acknowledgement make a path SUSPECT
+constexpr uint32_t kSilentTests = 3;    // and so many that were sent since then make it FAILED
 constexpr uint32_t kProbesToRecover = 3;
 constexpr Nanos kProbeFirst = millis(10);
 constexpr Nanos kChallengeFirst =
@@ -80,7 +80,6 @@ void Engine::Impl::recover_path(Time now, Connection& c, Path& p) {
   set_path_state(now, c, p, PathState::kActive);
   p.probe_at = kNever;
   p.probe_flying = false;
-  p.silent_expiries = 0;
   p.overdue_since_ack = 0;
   uint64_t least = UINT64_MAX;
   for (const Path& other : c.paths) {
@@ -104,7 +103,6 @@ void Engine::Impl::recover_path(Time now, Connection& c, Path& p) {
 
 // The path has carried something: it is not silent.
 void Engine::Impl::note_alive(Time now, Connection& c, Path& p) {
-  p.silent_expiries = 0;
   p.overdue_since_ack = 0;
   if (p.state == PathState::kSuspect) set_path_state(now, c, p, PathState::kActive);
 }
@@ -163,18 +161,21 @@ void Engine::Impl::judge_loss(Time now, Connection& c, Path& p) {
 }
 
 // The lost tail of a burst on a path that works is overdue, too, but alone; a path that is dead loses all
-// that it was given.
-void Engine::Impl::on_silent_expiry(Time now, Connection& c, Path& p, uint32_t overdue) {
-  ++p.silent_expiries;
+// that it was given. Bursts may also wait together in a queue of either host while its processor is busy, so
+// what was sent before the path became SUSPECT does not count twice: single packets that are sent since then,
+// one after the other, decide.
+void Engine::Impl::on_silent_expiry(Time now, Connection& c, Path& p, uint32_t overdue, Time newest_sent) {
   p.overdue_since_ack += overdue;
   const bool well = p.state == PathState::kActive || p.state == PathState::kDegraded;
   if (well && p.overdue_since_ack >= kSilentPackets) {
     set_path_state(now, c, p, PathState::kSuspect);
     share_retransmissions(c, p);
-    p.silent_expiries = 1;
+    p.suspect_since = now;
+    p.silent_tests = 0;
     return;
   }
-  if (p.state != PathState::kSuspect || p.silent_expiries < kSilentExpiries) return;
+  if (p.state != PathState::kSuspect || newest_sent < p.suspect_since) return;
+  if (++p.silent_tests < kSilentTests) return;
   const bool alone =
       std::none_of(c.paths.begin(), c.paths.end(), [&](const Path& o) { return &o != &p && o.usable(); });
   if (!alone) fail_path(now, c, p);

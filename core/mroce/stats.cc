@@ -48,6 +48,7 @@ ConnectionStats Engine::Impl::stats_of(const Connection& c) const {
   stats.first_data = c.first_data == kNever ? Time{} : c.first_data;
   stats.last_data = std::max(c.last_data, c.last_sent);
   stats.memory_bytes = memory_of(c);
+  stats.peer_receive_buffer = c.peer_receive_buffer;
   stats.counters = c.counters;
   for (const auto& [key, qp] : qps) stats.streams += qp->tx.conn == &c || qp->rx.conn == &c ? 1u : 0u;
   for (const Path& p : c.paths) {

@@ -312,7 +312,7 @@ void Engine::Impl::close_tx(Time now, QueuePair& qp) {
   for (uint64_t i = c.next_control; i != c.control.end(); ++i) {
     ControlMessage& message = c.control[i];
     if (message.op == DataOp::kStreamOpen && message.local_stream == qp.stream)
-      message.op = DataOp::kStreamClose;
+      message = control(DataOp::kStreamClose, qp, qp.attr.dest_qpn, message.body.incarnation);
   }
   tx.ready = false;
   tx.state = TxHalf::State::kClosing;

@@ -70,10 +70,16 @@ Time Engine::Impl::deadline(Connection& c) const {
   return std::min(at, std::max(c.last_heard, c.last_sent) + config.keepalive);
 }
 
+// A path's timers: its RACK deadline, which the caller has worked out, its next challenge, the end of
+// DEGRADED.
+Time Engine::Impl::path_due(const Path& p, Time rack) {
+  return std::min({rack, p.probe_at, p.degraded_until});
+}
+
 Time Engine::Impl::paths_due(Connection& c) const {
   const auto work_out = [&] {
     Time at = kNever;
-    for (const Path& p : c.paths) at = std::min({at, p.probe_at, p.degraded_until, rack_deadline(c, p)});
+    for (const Path& p : c.paths) at = std::min(at, path_due(p, rack_deadline(c, p)));
     return at;
   };
   if (c.paths_touched) {

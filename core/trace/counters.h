@@ -52,19 +52,20 @@ namespace mroce {
   X(entropy_changes, "times its source port changed")
 
 // Per connection: X(name, sentence)
-#define MROCE_CONNECTION_COUNTERS(X)                                     \
-  X(data_packets_sent, "data packets sent, retransmissions included")    \
-  X(data_packets_received, "data packets received, duplicates included") \
-  X(payload_bytes_sent, "payload bytes of messages, each counted once")  \
-  X(payload_bytes_received, "payload bytes placed, each counted once")   \
-  X(retransmissions, "data packets sent again")                          \
-  X(lost, "data packets declared lost")                                  \
-  X(spurious, "declared lost, acknowledged later")                       \
-  X(duplicates, "data packets received more than once")                  \
-  X(acks_sent, "ACK packets sent")                                       \
-  X(acks_received, "ACK packets received")                               \
-  X(ptos, "probe time-outs")                                             \
-  X(rnr, "times a sender waited for a receive to be posted")             \
+#define MROCE_CONNECTION_COUNTERS(X)                                              \
+  X(data_packets_sent, "data packets sent, retransmissions included")             \
+  X(data_packets_received, "data packets received, duplicates included")          \
+  X(payload_bytes_sent, "payload bytes of messages, each counted once")           \
+  X(payload_bytes_received, "payload bytes placed, each counted once")            \
+  X(retransmissions, "data packets sent again")                                   \
+  X(lost, "data packets declared lost")                                           \
+  X(spurious, "declared lost, acknowledged later")                                \
+  X(duplicates, "data packets received more than once")                           \
+  X(acks_sent, "ACK packets sent")                                                \
+  X(acks_received, "ACK packets received")                                        \
+  X(penalized_acks, "of those, with a host penalty: the peer's host is too slow") \
+  X(ptos, "probe time-outs")                                                      \
+  X(rnr, "times a sender waited for a receive to be posted")                      \
   X(voids, "packets replaced by VOID")
 
 #define MROCE_COUNTER_FIELD(name, sentence) uint64_t name = 0;

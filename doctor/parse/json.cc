@@ -29,10 +29,15 @@ uint64_t sum_of_paths(const JsonValue& process, std::string_view counter) {
   return sum;
 }
 
+bool sent_anything(const JsonValue& counters) {
+  return counters.number_at("payload_bytes_sent").value_or(0) > 0;
+}
+
 void connections(const JsonValue& process, Port& port, Context& context) {
   const JsonValue* list = process.find("connections");
   if (list == nullptr || !list->is_array()) return;
   std::map<std::string, std::pair<uint64_t, uint32_t>> sums;
+  const JsonValue* least = nullptr;  // of the receive buffers that this end sends into
   for (const JsonValue& connection : list->items) {
     const JsonValue* counters = connection.find("counters");
     if (counters == nullptr || !counters->is_object()) continue;
@@ -43,6 +48,9 @@ void connections(const JsonValue& process, Port& port, Context& context) {
       }
     if (const auto mtu = connection.find("payload_mtu_bytes"))
       context.set(port, "mtu.active", mtu->text, mtu->line);
+    if (const JsonValue* buffer = connection.find("peer_receive_buffer_bytes"); buffer != nullptr)
+      if (const auto bytes = whole_number(buffer->text); bytes && *bytes > 0 && sent_anything(*counters))
+        if (least == nullptr || *bytes < whole_number(least->text)) least = buffer;
     const JsonValue* paths = connection.find("paths");
     for (size_t i = 0; paths != nullptr && i < paths->items.size(); ++i) {
       const JsonValue* state = paths->items[i].find("state");
@@ -50,6 +58,7 @@ void connections(const JsonValue& process, Port& port, Context& context) {
         context.event("path-failed", paths->items[i].string_at("remote"), state->line);
     }
   }
+  if (least != nullptr) context.set(port, "mroce.peer_receive_buffer_bytes", least->text, least->line);
   for (const auto& [name, sum] : sums) context.count(port, "mroce", name, sum.first, sum.second);
   context.count(port, "mroce", "path_failures", sum_of_paths(process, "failures"), list->line);
   context.count(port, "mroce", "path_recoveries", sum_of_paths(process, "recoveries"), list->line);

@@ -42,6 +42,23 @@ TEST(VoidedResponse, takes_no_message_of_the_other_direction_back) {
   EXPECT_GT(held_back, 0u);
 }
 
+TEST(Open, that_was_never_sent_becomes_a_close_without_its_starting_number) {
+  Pair pair;
+  uint32_t closes = 0;
+  pair.network().on_sent([&](const PacketView& p) {
+    EXPECT_FALSE(p.is(DataOp::kStreamOpen));
+    if (!p.is(DataOp::kStreamClose)) return;
+    ++closes;
+    EXPECT_EQ(p.data()->msn, 0u);
+    EXPECT_EQ(p.stream_control()->sq_psn, 0u);
+    EXPECT_EQ(p.stream_control()->incarnation, 1u);
+  });
+  ASSERT_TRUE(pair.qa.write(1, {pair.ma.sge(0, 100)}, pair.mb.addr, pair.mb.rkey));
+  ASSERT_TRUE(pair.qa.to_reset());
+  pair.run_for(millis(5));
+  EXPECT_EQ(closes, 2u);
+}
+
 // CLOSE overtakes OPEN; the OPEN then opens a half that nobody will ever use. The ACCEPT finds its sender
 // still waiting for the CLOSE to be accepted: it must close what the peer has just opened.
 TEST(Accept, that_arrives_while_its_half_is_closing_is_answered_by_a_close) {
