@@ -109,11 +109,13 @@ void Engine::Impl::on_ack(Time now, Connection& c, const wire::Ack& ack) {
   if (c.peer_penalty != 0) ++c.counters.penalized_acks;
   const uint64_t limit = wire::expand32(ack.cpsn_limit, c.cpsn_limit);
   if (limit > c.cpsn_limit && limit <= cack + config.cpsn_window) c.cpsn_limit = limit;
+  if (MROCE_MUTANT(kLimitIgnored)) c.cpsn_limit += 1000;
   for (uint32_t i = 0; i < ack.ncredits; ++i) {
     const wire::Credit& credit = ack.credits[i];
     QueuePair* qp = stream_qp(credit.stream);
     const bool current =
-        qp != nullptr && qp->tx.conn == &c && static_cast<uint16_t>(qp->tx.incarnation) == credit.incarnation;
+        qp != nullptr && qp->tx.conn == &c &&
+        (static_cast<uint16_t>(qp->tx.incarnation) == credit.incarnation || MROCE_MUTANT(kAnyCredit));
     if (current) on_credit(now, *qp, credit.limit);
   }
   for (uint32_t i = 0; i < ack.nreclaims; ++i) {
@@ -121,7 +123,7 @@ void Engine::Impl::on_ack(Time now, Connection& c, const wire::Ack& ack) {
     if (qp != nullptr && qp->tx.conn == &c) on_reclaim(now, *qp);
   }
   bool progress = false;
-  for (uint32_t i = 0; i < ack.nblocks && c.alive(); ++i) {
+  for (uint32_t i = 0; i < ack.nblocks && c.alive() && !MROCE_MUTANT(kCackOnly); ++i) {
     on_block(now, c, c.paths[ack.blocks[i].path], ack.blocks[i], progress);
   }
   on_cack(now, c, cack, progress);
@@ -166,7 +168,7 @@ uint32_t Engine::Impl::on_block(Time now, Connection& c, Path& p, const wire::Pa
         ++c.counters.spurious;
         // Only the gap rule learns from this: what a timer gave up had its acknowledgement lost, or came very
         // late.
-        if (s.by_gap) {
+        if (s.by_gap && !MROCE_MUTANT(kThresholdFixed)) {
           const uint64_t behind = p.any_acked && p.highest_acked > pseq ? p.highest_acked - pseq : 0;
           p.reorder_threshold = static_cast<uint32_t>(std::min<uint64_t>(
               kMaxReorder,
@@ -197,6 +199,9 @@ uint32_t Engine::Impl::on_block(Time now, Connection& c, Path& p, const wire::Pa
     if (ce != 0 && ce <= rx) {
       p.counters.ce_marked += ce;
       cc_on_ce(now, p, ce, rx);
+      if (MROCE_MUTANT(kMarksCutAll)) {
+        for (Path& other : c.paths) cc_on_ce(now, other, ce, rx);
+      }
     }
   }
   if (newly == 0) return 0;
@@ -222,7 +227,7 @@ void Engine::Impl::lose(Time, Connection& c, Path& p, uint64_t pseq) {
 }
 
 void Engine::Impl::detect_gaps(Time now, Connection& c, Path& p) {
-  if (!p.any_acked || p.highest_acked < p.scan) return;
+  if (!p.any_acked || p.highest_acked < p.scan || MROCE_MUTANT(kGapRuleOff)) return;
   const uint8_t epoch = p.sent.contains(p.highest_acked) ? p.sent[p.highest_acked].epoch : p.epoch;
   if (p.scan < p.sent.begin()) p.scan = p.sent.begin();
   bool gapless = true;
@@ -231,7 +236,8 @@ void Engine::Impl::detect_gaps(Time now, Connection& c, Path& p) {
     SentPacket& s = p.sent[pseq];
     if (s.state != SentPacket::State::kFlying) continue;
     gapless = false;
-    if (s.epoch == epoch && p.highest_acked - pseq > p.reorder_threshold) {
+    const bool comparable = s.epoch == epoch || MROCE_MUTANT(kGapAcrossEpochs);
+    if (comparable && p.highest_acked - pseq > p.reorder_threshold) {
       s.by_gap = true;
       lose(now, c, p, pseq);
     } else if (still_open == UINT64_MAX) {
@@ -244,7 +250,7 @@ void Engine::Impl::detect_gaps(Time now, Connection& c, Path& p) {
 }
 
 Time Engine::Impl::rack_deadline(const Connection& c, const Path& p) const {
-  if (p.inflight == 0) return kNever;
+  if (p.inflight == 0 || MROCE_MUTANT(kRackOff)) return kNever;
   const RttEstimator& rtt = p.rtt.valid ? p.rtt : c.rtt;
   if (!rtt.valid) return kNever;
   uint64_t oldest = std::max(p.scan, p.sent.begin());
@@ -310,7 +316,7 @@ Nanos Engine::Impl::pto(const Connection& c) const {
 void Engine::Impl::on_pto(Time now, Connection& c) {
   ++c.counters.ptos;
   const Nanos base = pto(c);
-  if (c.pto_count < 16) ++c.pto_count;
+  if (c.pto_count < 16 && !MROCE_MUTANT(kPtoWithoutBackoff)) ++c.pto_count;
   c.pto_from = now;
   if (c.pto_count >= 2) {
     for (Path& p : c.paths) {

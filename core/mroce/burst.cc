@@ -163,7 +163,8 @@ bool Engine::Impl::more_to_send(Time now, Connection& c) {
 
 bool Engine::Impl::build_data_burst(Time now, Connection& c, TxBurst& out) {
   if (!c.alive() || !more_to_send(now, c)) return false;
-  const uint64_t window = c.window_bytes(config.window_bytes);
+  const uint64_t window =
+      MROCE_MUTANT(kWindowOfOwn) ? config.window_bytes : c.window_bytes(config.window_bytes);
   if (c.inflight_bytes != 0 && c.inflight_bytes + c.full_packet() > window) return false;
   Path* p = choose_path(now, c);
   if (p == nullptr) return false;

@@ -10,6 +10,7 @@
 #include "core/base/address.h"
 #include "core/base/time.h"
 #include "core/mroce/burst.h"
+#include "core/mroce/mutants.h"
 
 namespace mroce {
 
@@ -78,6 +79,10 @@ struct EngineConfig {
   uint32_t max_inline = 1024;
   uint8_t max_rd_atomic = 16;
   uint32_t held_bytes = 4 << 20;  // tails held back in one engine
+
+#ifdef MROCE_MUTANTS
+  Mutant mutant = Mutant::kNone;  // the one thing that this engine does wrong
+#endif
 };
 
 }  // namespace mroce

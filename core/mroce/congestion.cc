@@ -62,7 +62,7 @@ void Engine::Impl::cc_round_end(Time now, Connection& c, Path& p) {
     const bool delayed = p.rtt.valid && queueing > std::max(p.rtt.min / 2, config.delay_gate);
     const bool heavy = !cc.ecn_seen && cc.round_sent >= 8 && cc.round_lost > kBlindLoss * cc.round_sent;
     cc.blind_rounds = heavy ? cc.blind_rounds + 1 : 0;
-    if (cc.round_ce > 0 || delayed || cc.blind_rounds >= kBlindRounds) {
+    if (cc.round_ce > 0 || delayed || cc.blind_rounds >= kBlindRounds || MROCE_MUTANT(kLossIsCongestion)) {
       cc.cwnd_before = cc.cwnd;
       cc.cwnd = std::max(1.0, cc.cwnd / 2);
       cc.slow_start = false;
@@ -74,7 +74,7 @@ void Engine::Impl::cc_round_end(Time now, Connection& c, Path& p) {
     cc.blind_rounds = 0;
     if (++p.clean_rounds >= kCleanRounds) {
       p.clean_rounds = 0;
-      if (p.reorder_threshold > 0) --p.reorder_threshold;
+      if (p.reorder_threshold > 0 && !MROCE_MUTANT(kThresholdStays)) --p.reorder_threshold;
     }
   }
   cc.round_lost = cc.round_sent = cc.round_ce = 0;

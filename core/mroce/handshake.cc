@@ -141,7 +141,7 @@ void Engine::Impl::send_init(Time now, Connection& c) {
     init.payload_mtu = static_cast<uint16_t>(payload);
     size = std::max<size_t>(payload + kDataOverhead, wire::kMinInitBytes) - wire::kTrailerBytes;
     ++c.init_tries;
-    c.init_at = now + init_interval(c.init_tries);
+    c.init_at = MROCE_MUTANT(kInitOnce) ? kNever : now + init_interval(c.init_tries);
   } else {
     init.payload_mtu = static_cast<uint16_t>(c.payload_mtu);
     init.max_paths = static_cast<uint8_t>(c.paths.size());
@@ -189,7 +189,9 @@ void Engine::Impl::on_init(Time now, const RxMeta& meta, wire::In datagram) {
       want_tx(*c);
       return;
     }
-    if (!self && c->state == Connection::State::kOpen && c->peer_endpoint == init.endpoint_id) existing = c;
+    if (!self && c->state == Connection::State::kOpen && c->peer_endpoint == init.endpoint_id &&
+        !MROCE_MUTANT(kSecondConnection))
+      existing = c;
   }
   if (shutting_down) return;
   if (existing != nullptr) {
@@ -212,7 +214,8 @@ void Engine::Impl::on_init(Time now, const RxMeta& meta, wire::In datagram) {
   if (const auto it = by_address.find(peer); it != by_address.end() && !self) {
     c = it->second;
     if (c->state == Connection::State::kInitSent) {
-      if (config.endpoint_id < init.endpoint_id) return;  // ours wins; the peer answers it
+      if ((config.endpoint_id < init.endpoint_id) != MROCE_MUTANT(kBothWin))
+        return;  // ours wins; the peer answers it
     } else {
       c = nullptr;  // an endpoint that is gone had this address
     }
@@ -235,8 +238,10 @@ void Engine::Impl::on_init(Time now, const RxMeta& meta, wire::In datagram) {
   c->init_ack_bytes = static_cast<uint32_t>(datagram.size() + wire::kTrailerBytes);
   c->payload_mtu = std::min<uint32_t>(init.payload_mtu, offered_payload(meta.port, meta.from.ip));
   accept_peer(now, *c, init);
-  make_paths(now, *c, std::min<uint32_t>(init.max_paths, config.max_paths));
+  const uint32_t most = MROCE_MUTANT(kAllPaths) ? config.max_paths : init.max_paths;
+  make_paths(now, *c, std::min<uint32_t>(most, config.max_paths));
   became_open(now, *c);
+  if (MROCE_MUTANT(kChallengesStrangers)) heard_from(now, *c);
 }
 
 void Engine::Impl::on_init_ack(Time now, Connection& c, wire::In datagram) {
@@ -281,7 +286,7 @@ void Engine::Impl::on_init_ack(Time now, Connection& c, wire::In datagram) {
     if (other->validated) merge_into(c, *other);
     return;
   }
-  c.payload_mtu = init.payload_mtu;
+  c.payload_mtu = MROCE_MUTANT(kOwnPayload) ? c.init_payload : init.payload_mtu;
   if (c.init_tries == 1) c.rtt.sample(now - c.started);
   make_paths(now, c, std::min<uint32_t>(init.max_paths, config.max_paths));
   became_open(now, c);

@@ -110,7 +110,7 @@ void Engine::Impl::note_alive(Time now, Connection& c, Path& p) {
 // Another way through the fabric, of which nothing is known yet.
 void Engine::Impl::take_another_way(Path& p) {
   p.entropy = new_entropy();
-  ++p.epoch;
+  if (!MROCE_MUTANT(kEpochStays)) ++p.epoch;
   ++p.counters.entropy_changes;
   p.loss = 0;
   p.judged_packets = 0;
@@ -167,7 +167,7 @@ void Engine::Impl::judge_loss(Time now, Connection& c, Path& p) {
 void Engine::Impl::on_silent_expiry(Time now, Connection& c, Path& p, uint32_t overdue, Time newest_sent) {
   p.overdue_since_ack += overdue;
   const bool well = p.state == PathState::kActive || p.state == PathState::kDegraded;
-  if (well && p.overdue_since_ack >= kSilentPackets) {
+  if (well && p.overdue_since_ack >= kSilentPackets && !MROCE_MUTANT(kNeverSuspect)) {
     set_path_state(now, c, p, PathState::kSuspect);
     share_retransmissions(c, p);
     p.suspect_since = now;
@@ -237,7 +237,7 @@ void Engine::Impl::on_probe_ack(Time now, Connection& c, const wire::ProbeAck& a
       p.rtt.sample(now - p.probe_sent);
       recover_path(now, c, p);
     } else if (p.state == PathState::kFailed) {
-      if (p.probes_answered >= kProbesToRecover) {
+      if (p.probes_answered >= (MROCE_MUTANT(kReturnsAtOnce) ? 1 : kProbesToRecover)) {
         recover_path(now, c, p);
       } else {
         p.probe_interval = kProbeFirst;  // it lives: do not wait long for the next
@@ -281,7 +281,7 @@ void Engine::Impl::on_link(Time now, uint32_t port, bool up) {
       }
     }
     if (!touched) continue;
-    ++c->port_status_sequence;
+    if (!MROCE_MUTANT(kStatusSequenceStays)) ++c->port_status_sequence;
     c->port_status_repeats = 8;
     schedule_ack(*c, now);
     reschedule(*c);
@@ -291,7 +291,8 @@ void Engine::Impl::on_link(Time now, uint32_t port, bool up) {
 // The peer says which ports of its INIT (or INIT_ACK) have a link. Old news (a lower sequence) does not
 // count.
 void Engine::Impl::on_port_status(Time now, Connection& c, const wire::PortStatus& status) {
-  if (c.peer_port_status_seen && static_cast<int32_t>(status.sequence - c.peer_port_status_sequence) <= 0)
+  if (c.peer_port_status_seen && static_cast<int32_t>(status.sequence - c.peer_port_status_sequence) <= 0 &&
+      !MROCE_MUTANT(kOldStatusTaken))
     return;
   c.peer_port_status_seen = true;
   c.peer_port_status_sequence = status.sequence;

@@ -221,8 +221,9 @@ void Engine::Impl::on_data(Time now, Connection& c, const RxMeta& meta, const Co
   if (header.path >= c.rx_paths.size()) c.rx_paths.resize(header.path + 1u);
   RxPath& path = c.rx_paths[header.path];
   const uint64_t pseq = wire::expand32(header.pseq, path.seen ? path.largest : c.first_pseq_peer);
-  if (pseq > (path.seen ? path.largest : c.first_pseq_peer) + kPseqAhead ||
-      (path.seen ? pseq + kPseqAhead < path.largest : pseq < c.first_pseq_peer)) {
+  if (!MROCE_MUTANT(kAnyPseqTaken) &&
+      (pseq > (path.seen ? path.largest : c.first_pseq_peer) + kPseqAhead ||
+       (path.seen ? pseq + kPseqAhead < path.largest : pseq < c.first_pseq_peer))) {
     ++counters.drop_pseq;
     return;
   }
@@ -248,7 +249,11 @@ void Engine::Impl::on_data(Time now, Connection& c, const RxMeta& meta, const Co
   if (cpsn < c.received.base() || c.received.is_set(cpsn)) {
     ++counters.duplicates;
     ++c.counters.duplicates;
-    c.ack_urgent = true;
+    c.ack_urgent = !MROCE_MUTANT(kDuplicatesSilent);
+    if (MROCE_MUTANT(kDuplicatesSilent)) path.news = false;
+    const bool again = (MROCE_MUTANT(kDuplicatesPlaced) && data.op == DataOp::kWrite) ||
+                       (MROCE_MUTANT(kAtomicAgain) && data.op == DataOp::kFetchAdd);
+    if (again) deliver(now, c, header, data, payload);
   } else {
     verdict = deliver(now, c, header, data, payload);
     if (!c.alive()) return;
@@ -256,7 +261,8 @@ void Engine::Impl::on_data(Time now, Connection& c, const RxMeta& meta, const Co
   }
   const bool first_of_path = !path.seen;
   const bool advanced = first_of_path || pseq > path.largest;
-  if (path.note(pseq, verdict.kind == Verdict::Kind::kAccept)) c.ack_urgent = true;
+  const bool counts = verdict.kind == Verdict::Kind::kAccept || MROCE_MUTANT(kRefusedIsReceived);
+  if (path.note(pseq, counts)) c.ack_urgent = true;
   if (advanced) {
     path.ts_echo = header.ts;
     path.arrived = now;
@@ -302,7 +308,7 @@ void Engine::Impl::acknowledge_burst(Time now, Connection& c) {
     } else if (c.ack_requested) {
       schedule_ack(c, now + config.ack_request_delay);
     } else {
-      schedule_ack(c, now + config.ack_delay);
+      schedule_ack(c, now + (MROCE_MUTANT(kAckTwoSeconds) ? seconds(2) : config.ack_delay));
     }
   }
   c.burst_packets = 0;

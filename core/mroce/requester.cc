@@ -71,9 +71,13 @@ bool Engine::Impl::may_start(Time now, QueuePair& qp, const SendWqe& wqe) {
   TxHalf& tx = qp.tx;
   if (qp.state != QpState::kRts) return false;
   if (tx.next - tx.accepted >= kMessageWindow) return false;
-  if ((wqe.flags & send_flag::kFence) != 0 && tx.rd_outstanding > 0) return false;
-  if (wqe.wants_response() && tx.rd_outstanding >= std::max(1u, tx.rd_limit)) return false;
-  if (wqe.consumes_receive() && tx.next_rqsn + tx.credits_returned == tx.credit_limit) {
+  if ((wqe.flags & send_flag::kFence) != 0 && tx.rd_outstanding > 0 && !MROCE_MUTANT(kFenceIgnored))
+    return false;
+  if (wqe.wants_response() && tx.rd_outstanding >= std::max(1u, tx.rd_limit) &&
+      !MROCE_MUTANT(kReadLimitIgnored))
+    return false;
+  if (wqe.consumes_receive() && tx.next_rqsn + tx.credits_returned == tx.credit_limit &&
+      !MROCE_MUTANT(kCreditIgnored)) {
     ask_for_credit(now, qp);
     return false;
   }

@@ -73,7 +73,18 @@ Verdict Engine::Impl::take_request(Time now, Connection& c, QueuePair& qp, const
   const uint64_t msn = wire::expand32(data.msn, rx.messages.begin());
   // Of a message that is finished there is nothing left to place; refusing would leave the CPSN open for
   // ever.
-  if (msn < rx.messages.begin()) return Verdict::accept();
+  if (msn < rx.messages.begin()) {
+    if (MROCE_MUTANT(kDuplicatesPlaced) && data.op == DataOp::kWrite) {
+      const auto base = mrs.translate(data.rkey, qp.pd, data.va, data.length, access::kRemoteWrite);
+      if (base && !payload.empty()) memory.place(*base + data.offset, payload);
+    }
+    if (MROCE_MUTANT(kAtomicAgain) && data.op == DataOp::kFetchAdd) {
+      RxMessage again;
+      begin_message(again, header, data);
+      execute_atomic(qp, again);
+    }
+    return Verdict::accept();
+  }
   if (msn >= rx.messages.begin() + kMessageWindow) return Verdict::reject(NakCode::kWindow);
   if (rx.fail_msn && msn >= *rx.fail_msn) return Verdict::reject(rx.fail_code);
   if (qp.state == QpState::kRtr && !qp.comm_established) {
@@ -85,6 +96,8 @@ Verdict Engine::Impl::take_request(Time now, Connection& c, QueuePair& qp, const
   if (!m.seen) {
     if (data.length > 0x80000000U) return fail_message(qp, msn, NakCode::kInvalid, WcStatus::kSuccess);
     begin_message(m, header, data);
+    if (MROCE_MUTANT(kReadOnArrival) && data.op == DataOp::kReadReq) execute_read(qp, m);
+    if (MROCE_MUTANT(kAtomicOnArrival) && data.op == DataOp::kFetchAdd) execute_atomic(qp, m);
   } else if (!same_message(m, data)) {
     return fail_message(qp, msn, NakCode::kInvalid, WcStatus::kSuccess);
   }
@@ -94,8 +107,10 @@ Verdict Engine::Impl::take_request(Time now, Connection& c, QueuePair& qp, const
   if (carries) {
     const uint64_t rest = uint64_t{data.length} - std::min(data.offset, data.length);
     const uint64_t expected = std::min<uint64_t>(c.payload_mtu, rest);
-    if (data.offset % c.payload_mtu != 0 || payload.size() != expected || (data.length != 0 && rest == 0) ||
-        m.received + payload.size() > m.length) {
+    const bool believed = MROCE_MUTANT(kOffsetUnchecked) && data.offset + payload.size() <= data.length;
+    const bool wrong = data.offset % c.payload_mtu != 0 || payload.size() != expected ||
+                       (data.length != 0 && rest == 0) || m.received + payload.size() > m.length;
+    if (wrong && !believed) {
       return fail_message(qp, msn, NakCode::kInvalid, WcStatus::kSuccess);
     }
   } else if (!payload.empty() || data.offset != 0) {
@@ -138,9 +153,8 @@ Verdict Engine::Impl::place_write(QueuePair& qp, uint64_t msn, RxMessage& m, con
                                   wire::In payload) {
   if (m.length == 0) return Verdict::accept();
   const auto base = mrs.translate(m.rkey, qp.pd, m.va, m.length, access::kRemoteWrite);
-  if (!base || (qp.attr.access_flags & access::kRemoteWrite) == 0) {
-    return fail_message(qp, msn, NakCode::kAccess, WcStatus::kSuccess);
-  }
+  const bool allowed = (qp.attr.access_flags & access::kRemoteWrite) != 0 || MROCE_MUTANT(kRightsIgnored);
+  if (!base || !allowed) return fail_message(qp, msn, NakCode::kAccess, WcStatus::kSuccess);
   const bool last = data.offset + payload.size() == m.length;
   if (!last) {
     memory.place(*base + data.offset, payload);
@@ -148,7 +162,7 @@ Verdict Engine::Impl::place_write(QueuePair& qp, uint64_t msn, RxMessage& m, con
   }
   if (m.held.bytes) return fail_message(qp, msn, NakCode::kInvalid, WcStatus::kSuccess);
   const bool all_else_placed = msn == qp.rx.messages.begin() && m.received == data.offset;
-  if (all_else_placed || qp.relaxed) {
+  if (all_else_placed || qp.relaxed || MROCE_MUTANT(kTailNotHeld)) {
     memory.place_tail(*base + data.offset, payload);
     return Verdict::accept();
   }
@@ -211,7 +225,8 @@ bool Engine::Impl::bind_receive(Time now, QueuePair& qp, uint32_t rqsn) {
 }
 
 std::span<const Sge> Engine::Impl::receive_sges(QueuePair& qp, uint32_t rqsn) const {
-  const uint64_t number = wire::expand32(rqsn, next_receive(qp));
+  const uint64_t number =
+      MROCE_MUTANT(kOldestReceive) ? next_receive(qp) : wire::expand32(rqsn, next_receive(qp));
   return qp.rq ? qp.rq->sges(qp.rx.rq_base + number) : qp.srq->queue.sges(qp.rx.bound[number]);
 }
 
@@ -222,6 +237,7 @@ uint64_t Engine::Impl::receive_bytes(QueuePair& qp, uint32_t rqsn) const {
 
 Verdict Engine::Impl::place_send(QueuePair& qp, uint64_t msn, RxMessage& m, const wire::Data& data,
                                  wire::In payload) {
+  if (m.length > receive_bytes(qp, data.rqsn) && MROCE_MUTANT(kLengthIgnored)) return Verdict::accept();
   if (m.length > receive_bytes(qp, data.rqsn)) {
     return fail_message(qp, msn, NakCode::kLength, WcStatus::kLocLenErr);
   }
@@ -271,7 +287,7 @@ bool Engine::Impl::finish_message(QueuePair& qp, uint64_t msn, RxMessage& m) {
         return false;
       }
       MemoryRegion changed = *region;
-      changed.access &= access::kLocalWrite;
+      if (!MROCE_MUTANT(kKeepsInvalidated)) changed.access &= access::kLocalWrite;
       const auto replaced = mrs.replace(m.imm, changed);
       MROCE_ASSERT(replaced.has_value());
       complete_receive(qp, m, WcStatus::kSuccess);
@@ -282,16 +298,16 @@ bool Engine::Impl::finish_message(QueuePair& qp, uint64_t msn, RxMessage& m) {
       complete_receive(qp, m, WcStatus::kSuccess);
       return true;
     case DataOp::kReadReq:
-      if (execute_read(qp, m)) return true;
+      if (MROCE_MUTANT(kReadOnArrival) || execute_read(qp, m)) return true;
       fail_message(qp, msn, NakCode::kAccess, WcStatus::kSuccess);
       return false;
     case DataOp::kCompareSwap:
     case DataOp::kFetchAdd:
-      if (m.va % 8 != 0) {
+      if (m.va % 8 != 0 && !MROCE_MUTANT(kUnalignedAtomic)) {
         fail_message(qp, msn, NakCode::kInvalid, WcStatus::kSuccess);
         return false;
       }
-      if (execute_atomic(qp, m)) return true;
+      if ((MROCE_MUTANT(kAtomicOnArrival) && m.op == DataOp::kFetchAdd) || execute_atomic(qp, m)) return true;
       fail_message(qp, msn, NakCode::kAccess, WcStatus::kSuccess);
       return false;
     default:
@@ -352,7 +368,8 @@ bool Engine::Impl::execute_read(QueuePair& qp, const RxMessage& m) {
 
 bool Engine::Impl::execute_atomic(QueuePair& qp, const RxMessage& m) {
   const auto addr = mrs.translate(m.rkey, qp.pd, m.va, 8, access::kRemoteAtomic);
-  if (!addr || *addr % 8 != 0 || (qp.attr.access_flags & access::kRemoteAtomic) == 0) return false;
+  const bool aligned = addr && (*addr % 8 == 0 || MROCE_MUTANT(kUnalignedAtomic));
+  if (!aligned || (qp.attr.access_flags & access::kRemoteAtomic) == 0) return false;
   Response response;
   response.op = DataOp::kAtomicResp;
   response.rdslot = m.rdslot;

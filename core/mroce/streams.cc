@@ -93,7 +93,8 @@ Verdict Engine::Impl::on_stream_control(Time now, Connection& c, const wire::Dat
   const bool for_tx =
       data.op == DataOp::kStreamAccept || data.op == DataOp::kStreamRefuse || data.op == DataOp::kStreamStop;
   if (for_tx) {
-    const bool current = qp != nullptr && qp->tx.conn == &c && qp->tx.incarnation == body.incarnation &&
+    const bool current = qp != nullptr && qp->tx.conn == &c &&
+                         (qp->tx.incarnation == body.incarnation || MROCE_MUTANT(kAnyIncarnation)) &&
                          qp->qpn == body.dst_qpn && (qp->attr.dest_qpn == body.src_qpn);
     if (!current || qp->tx.state == TxHalf::State::kClosing) {
       // An ACCEPT for a half that is gone or going: the CLOSE overtook its OPEN. Close what the peer has just
@@ -170,7 +171,8 @@ void Engine::Impl::on_stream_open(Time now, Connection& c, uint32_t msn, const S
   } else if (qp->attr.dest_qpn != body.src_qpn || qp->attr.rq_psn != body.sq_psn ||
              !means_peer(c, qp->attr.dgid)) {
     refuse = StopReason::kMismatch;
-  } else if (qp->rx.open && qp->rx.conn == &c && later(qp->rx.incarnation, body.incarnation)) {
+  } else if (qp->rx.open && qp->rx.conn == &c && later(qp->rx.incarnation, body.incarnation) &&
+             !MROCE_MUTANT(kOldOpenTaken)) {
     return;  // an old OPEN that came late
   }
   ControlMessage answer;
@@ -224,7 +226,7 @@ void Engine::Impl::on_stream_refuse(Time now, QueuePair& qp, const StreamControl
     enter_error(now, qp, WcStatus::kRetryExcErr);
     return;
   }
-  tx.open_retry_at = now + open_interval(qp);
+  tx.open_retry_at = MROCE_MUTANT(kRefusedAtOnce) ? kNever : now + open_interval(qp);
   reschedule(qp);
 }
 
@@ -250,7 +252,7 @@ void Engine::Impl::on_stream_stop(Time now, QueuePair& qp, uint32_t msn, const S
     const bool refused = body.reason == StopReason::kFailed && tx.sq.begin() == unfinished;
     tx.sq.front().failed = true;  // the peer may have had all of it in custody: that does not make it done
     if (refused) {
-      enter_error(now, qp, status_of(body.code));
+      enter_error(now, qp, MROCE_MUTANT(kErrorsAlike) ? WcStatus::kRemOpErr : status_of(body.code));
     } else {
       outlive_peer(now, qp);
     }
@@ -473,7 +475,7 @@ void Engine::Impl::note_rnr(Time now, QueuePair& qp) {
 
 void Engine::Impl::ask_for_credit(Time now, QueuePair& qp) {
   TxHalf& tx = qp.tx;
-  if (tx.credit_blocked) return;
+  if (tx.credit_blocked || MROCE_MUTANT(kNeverAsks)) return;
   tx.credit_blocked = true;
   uint32_t wanted = 0;
   for (uint64_t msn = tx.next; msn != tx.sq.end() && wanted < kMaxDemand; ++msn) {

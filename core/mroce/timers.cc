@@ -57,7 +57,7 @@ Time Engine::Impl::deadline(Connection& c) const {
   }
   Time at = std::min({c.ack_at, c.limits_probe_at, c.paced_until});
   if (c.state == State::kDraining) at = std::min(at, c.drain_by);
-  if (c.pto_from != kNever) {
+  if (c.pto_from != kNever && !MROCE_MUTANT(kPtoOff)) {
     const Nanos wait = std::min(config.pto_max, pto(c) * (1u << std::min(c.pto_count, 10u)));
     at = std::min(at, c.pto_from + wait);
   }
@@ -161,6 +161,7 @@ void Engine::Impl::fire(Time now, Connection& c) {
   // A peer that answers but takes none of our packets (a way that lets only small ones through) is as good as
   // silent.
   const bool stuck = !c.tx.empty() && now >= c.progressed + config.silence_limit;
+  if (MROCE_MUTANT(kSilenceForever)) c.last_heard = c.progressed = now;
   if (stuck || (c.oldest_unanswered != kNever &&
                 now >= std::max(c.oldest_unanswered, c.last_heard) + config.silence_limit)) {
     lose_connection(now, c, true);
@@ -175,7 +176,7 @@ void Engine::Impl::fire(Time now, Connection& c) {
     if (now >= p.degraded_until) leave_degraded(now, c, p);
   }
   if (c.inflight_bytes == 0) c.pto_from = kNever;
-  if (c.pto_from != kNever &&
+  if (c.pto_from != kNever && !MROCE_MUTANT(kPtoOff) &&
       now >= c.pto_from + std::min(config.pto_max, pto(c) * (1u << std::min(c.pto_count, 10u)))) {
     on_pto(now, c);
   }

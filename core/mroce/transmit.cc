@@ -126,7 +126,7 @@ bool Engine::Impl::build_control(Time now, Connection& c, TxBurst& out) {
     const wire::Close close{static_cast<uint32_t>(c.received.base()), c.close_reason};
     const auto type = answer ? wire::Type::kCloseAck : wire::Type::kClose;
     if (!answer) {
-      c.close_at = now + std::max<Nanos>(millis(5), 2 * c.rtt.srtt);
+      c.close_at = MROCE_MUTANT(kCloseOnce) ? kNever : now + std::max<Nanos>(millis(5), 2 * c.rtt.srtt);
       ++c.ack_path;  // another path next time
     }
     single(out, p, wire::encode_close(common(now, c, p, type), close, {scratch_space(256), 256}));
