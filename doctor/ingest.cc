@@ -67,7 +67,9 @@ void take_bundle(Bundle&& bundle, uint32_t line, Context context, const std::str
 std::string_view text_from(const Lines& lines, size_t at, std::string& joined) {
   if (lines.hosts.empty()) {
     const char* begin = lines[at].data();
-    return {begin, static_cast<size_t>(lines.storage->data() + lines.storage->size() - begin)};
+    // The line feed that the storage adds to a last line without one is nobody's.
+    const size_t end = lines.storage->size() - (lines.truncated_last ? 1 : 0);
+    return {begin, static_cast<size_t>(lines.storage->data() + end - begin)};
   }
   for (size_t end = at; end < lines.size() && lines.hosts[end] == lines.hosts[at]; ++end) {
     joined += lines[end];

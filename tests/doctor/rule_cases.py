@@ -30,7 +30,7 @@ def aer(before, after):
 def queues(before, after):
     """A switch's table of queues, before and after the run."""
     head = "     Port    TxQ    Counter/pkts    Counter/bytes    Drop/pkts    Drop/bytes\n---------  -----  --------------  ---------------  -----------  ------------\n"
-    return {f"switch-{phase}.txt": head + f"Ethernet4    UC3         1,200,000      4,915,200,000{drops:>13,}             0\n"
+    return {f"switch-{phase}.txt": head + f"Ethernet4  {'UC3':>5}  {'1,200,000':>14}  {'4,915,200,000':>15}  {drops:>11,}  {0:>12}\n"
             for phase, drops in (("before", before), ("after", after))}
 
 
