@@ -13,7 +13,8 @@
 #include "cli/terminal.h"
 #include "cli/write_file.h"
 #include "doctor/analyze.h"
-#include "doctor/export/machine_counters.h"
+#include "doctor/collect/machine.h"
+#include "doctor/collect/snapshot.h"
 #include "doctor/export/server.h"
 #include "doctor/ingest.h"
 
@@ -67,7 +68,10 @@ class Readings {
       gpus_ = doctor::gpus_of(files_);
     }
     if (flags_.options.files.empty() || flags_.live) {
-      take(doctor::read_machine_counters(flags_.root));
+      doctor::CollectOptions options;
+      options.root = flags_.root;
+      const auto ports = doctor::find_ports(doctor::Tree(options.root));
+      take(doctor::bundle_around(options, doctor::take_sample(options, ports)));
     }
     read_ = Clock::now();
     state_ = {MROCE_VERSION, std::chrono::duration<double>(*read_ - begin).count()};

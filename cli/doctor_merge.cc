@@ -10,6 +10,7 @@
 #include "cli/terminal.h"
 #include "cli/write_file.h"
 #include "doctor/collect/merge.h"
+#include "doctor/decode.h"
 
 namespace mroce::cli {
 namespace {
@@ -127,6 +128,7 @@ tl::expected<std::string, std::string> read_whole(const std::string& name, size_
   if (file != stdin) std::fclose(file);
   if (bad) return tl::unexpected<std::string>("cannot be read");
   if (text.size() >= bound) return tl::unexpected<std::string>("too long");
+  doctor::decode_text(text);
   return text;
 }
 

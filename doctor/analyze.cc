@@ -102,7 +102,7 @@ Evidence gather(const AnalyzeOptions& options, const Rulebook& book, bool keep_u
     input->hints = file == "-" ? "" : file.substr(std::min(common, file.size()));
     Context context(evidence, book);
     context.keep_unknown = keep_unknown;
-    ingest(*input, context);
+    ingest(std::move(*input), context);
   }
   if (options.seconds) evidence.seconds = options.seconds;
   assemble(evidence, book, keep_unknown);

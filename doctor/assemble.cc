@@ -145,8 +145,11 @@ void join_ports(Host& host) {
   }
   if (host.ports.size() == 2) {
     Port &a = host.ports[0], &b = host.ports[1];
-    const bool halves = (a.device.empty() && !b.device.empty() && (b.netdev.empty() || a.netdev.empty())) ||
-                        (b.device.empty() && !a.device.empty() && (a.netdev.empty() || b.netdev.empty()));
+    // An endpoint of mroce is no half of a network interface.
+    const bool endpoint = a.vendor == "mroce" || b.vendor == "mroce";
+    const bool halves =
+        !endpoint && ((a.device.empty() && !b.device.empty() && (b.netdev.empty() || a.netdev.empty())) ||
+                      (b.device.empty() && !a.device.empty() && (a.netdev.empty() || b.netdev.empty())));
     if (halves) {
       take_over(a, b);
       host.ports.pop_back();

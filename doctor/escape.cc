@@ -34,6 +34,16 @@ bool harmful(uint32_t point) {
 
 }  // namespace
 
+size_t invalid_utf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    size_t length = 1;
+    if (static_cast<uint8_t>(text[at]) >= 0x80) code_point(text, at, length);
+    if (length == 0) return at;
+    at += length;
+  }
+  return std::string_view::npos;
+}
+
 std::string clean_text(std::string_view text, size_t bound) {
   std::string out;
   for (size_t at = 0; at < text.size();) {

@@ -13,5 +13,7 @@ namespace mroce::doctor {
 std::string clean_text(std::string_view text, size_t bound = 4096);
 // The same for element content and for attribute values in double or single quotes.
 std::string html_text(std::string_view text, size_t bound = 4096);
+// Where the first byte is that is no UTF-8; npos if all is.
+size_t invalid_utf8(std::string_view text);
 
 }  // namespace mroce::doctor

@@ -10,11 +10,25 @@ std::string Port::name() const {
 }
 
 Host& Evidence::host(std::string_view name) {
-  for (auto& host : hosts)
-    if (host.name == name) return host;
+  if (by_name_.size() != hosts.size()) {  // somebody has added some without us
+    by_name_.clear();
+    for (size_t i = 0; i < hosts.size(); ++i) by_name_.emplace(hosts[i].name, i);
+  }
+  if (const auto found = by_name_.find(name); found != by_name_.end()) return hosts[found->second];
+  if (hosts.size() >= kMaxHosts) {
+    complain_once("too many hosts: what others say was not read");
+    beyond_host_ = Host();
+    return beyond_host_;
+  }
+  by_name_.emplace(name, hosts.size());
   Host& added = hosts.emplace_back();
   added.name = std::string(name);
   return added;
+}
+
+void Evidence::complain_once(std::string reason) {
+  const auto same = [&](const Problem& problem) { return problem.reason == reason; };
+  if (std::none_of(problems.begin(), problems.end(), same)) problems.push_back({{}, std::move(reason)});
 }
 
 Port& Evidence::port(Host& host, std::string_view device, uint32_t number, std::string_view netdev) {
@@ -28,6 +42,11 @@ Port& Evidence::port(Host& host, std::string_view device, uint32_t number, std::
     }
   }
   if (found == nullptr && device.empty() && netdev.empty() && !host.ports.empty()) return host.ports.front();
+  if (found == nullptr && (host.ports.size() >= kMaxPorts || &host == &beyond_host_)) {
+    if (&host != &beyond_host_) complain_once("too many ports of one host: what others say was not read");
+    beyond_port_ = Port();
+    return beyond_port_;
+  }
   if (found == nullptr) {
     found = &host.ports.emplace_back();
     found->number = number;

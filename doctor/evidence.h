@@ -75,10 +75,11 @@ struct Setting {
 //             mtu.active mtu.max mtu.netdev  pcie.speed_gts pcie.speed_max_gts pcie.width pcie.width_max
 //             numa.node pfc.enabled ("3", "3,4", "none")  qos.trust  pause.rx pause.tx ("on"/"off")  ecn.np
 //             ecn.rp ("0"/"1") fec.active  gid.N.type gid.N.address  driver.name driver.version firmware
-//             function.virtual ("1")
-// Of a host:  boot.id kernel iommu acs ("on"/"off")  limit.memlock  container rdma.devices  numa.nodes
-//             gpu.throttle gpu.xid gpu.ecc gpu.util_pct gpu.sm_active_pct gpu.power_pct  env.NAME  peermem
-//             ("1"/"0")
+//             function.virtual ("1")  iommu.type  qos.dscp_of_prio.N qos.buffer_of_prio.N qos.buffer_bytes.N
+// Of a host:  boot.id kernel acs ("on"/"off")  iommu ("off"/"on"/"pass-through"/"translated")  memlock
+//             container ("1"/"0") verbs.files capability.ipc_lock ("1"/"0")  module.NAME.version
+//             module.NAME.PARAMETER  gpu.throttle gpu.xid gpu.util_pct gpu.sm_active_pct
+//             topo.gpus topo.far_gpus topo.farthest ("PIX"…"SYS")  env.NAME  peermem ("1")
 using Settings = std::map<std::string, std::vector<Setting>, std::less<>>;
 
 // One port of one device: an RDMA device with its netdev, or what is known of either.
@@ -161,9 +162,18 @@ struct Evidence {
   Where seconds_where;
 
   Host& host(std::string_view name);  // found or added
+  // At most kMaxHosts and kMaxPorts of a host: what is beyond them goes into one that nobody looks at, and is
+  // a problem.
+  static constexpr size_t kMaxHosts = 50'000, kMaxPorts = 1024;
   // The port of the host that has this device or this netdev; either may be empty. Found or added; a port
   // that so far had only one of the names gets the other.
   Port& port(Host& host, std::string_view device, uint32_t number, std::string_view netdev);
+
+ private:
+  void complain_once(std::string reason);
+  std::map<std::string, size_t, std::less<>> by_name_;  // of hosts
+  Host beyond_host_;  // never destroyed before the evidence is, as readers keep references
+  Port beyond_port_;
 };
 
 void add_setting(Settings& settings, std::string_view name, std::string_view text, Phase phase, Where where);

@@ -13,8 +13,9 @@ constexpr std::array<std::string_view, 12> kScopes = {"host",        "sender",  
                                                       "table",       "event",         "switch_port"};
 
 // Names that are facts though no port or host at hand may have them. What begins with a prefix is a setting.
-constexpr std::array<std::string_view, 12> kPrefixes = {"link.", "netdev.", "mtu.", "pcie.", "numa.", "pfc.",
-                                                        "qos.",  "pause.",  "ecn.", "fec.",  "gid.",  "gpu."};
+constexpr auto kPrefixes = std::to_array<std::string_view>(
+    {"link.", "netdev.", "mtu.", "pcie.", "numa.", "pfc.", "qos.", "pause.", "ecn.", "fec.", "gid.", "gpu.",
+     "iommu.", "function.", "verbs.", "capability.", "module.", "topo."});
 constexpr auto kNames = std::to_array<std::string_view>({"hosts",
                                                          "ports",
                                                          "seconds",
@@ -47,7 +48,7 @@ constexpr auto kNames = std::to_array<std::string_view>({"hosts",
                                                          "kernel",
                                                          "iommu",
                                                          "acs",
-                                                         "limit.memlock",
+                                                         "memlock",
                                                          "peermem",
                                                          "container",
                                                          "rdma.devices",
@@ -100,6 +101,7 @@ constexpr auto kNames = std::to_array<std::string_view>({"hosts",
                                                          "pfc_differs",
                                                          "pfc_off",
                                                          "pfc_priorities",
+                                                         "lossless_buffer_bytes",
                                                          "prio_lossless_bytes",
                                                          "prio_lossy_bytes",
                                                          "sprays",

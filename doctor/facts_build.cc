@@ -153,6 +153,11 @@ struct WorldBuilder {
     static constexpr std::array kRoleNames = {"unknown", "sender", "receiver", "switch"};
     put(entity, "role", std::string(kRoleNames[static_cast<size_t>(host.role)]));
     put_settings(entity, host.settings);
+    // An endpoint of mroce is no adapter.
+    const auto adapters = std::count_if(host.ports.begin(), host.ports.end(), [](const Port& port) {
+      return !port.device.empty() && port.vendor != "mroce";
+    });
+    if (adapters > 0) put(entity, "rdma.devices", static_cast<double>(adapters));
     std::map<std::string, Combiner> sums;
     for (const Port& port : host.ports) {
       add_port(port, entity);
@@ -175,6 +180,8 @@ struct WorldBuilder {
     put(entity, "is_mroce", port.vendor == "mroce");
     put(entity, "sprays", port.vendor == "mroce" || port.vendor == "efa");
     put_settings(entity, port.settings);
+    if (const Setting* virtual_function = last_setting(port.settings, "function.virtual"))
+      put(entity, "virtual", true, virtual_function->where);
     bool prio_pause = false;
     std::map<std::string, Combiner> deltas, newest, totals;
     for (const Counter& counter : port.counters) {
@@ -416,8 +423,11 @@ struct WorldBuilder {
     for (const Host& host : evidence.hosts) {
       if (host.role == Role::kSwitch) continue;
       double rails = 0, rate = 0;
+      const bool adapters = std::any_of(host.ports.begin(), host.ports.end(), [](const Port& port) {
+        return !port.device.empty() && port.vendor != "mroce";
+      });
       for (const Port& port : host.ports) {
-        if (port.device.empty()) continue;
+        if (port.device.empty() || (adapters && port.vendor == "mroce")) continue;
         ++rails;
         const Setting* setting = last_setting(port.settings, "link.rate_gbps");
         if (setting != nullptr) rate += real_number(setting->text).value_or(0);

@@ -75,6 +75,22 @@ void against_peers(const std::vector<Entity*>& alike) {
   }
 }
 
+// The smallest of the receive buffers that lossless priorities are put into.
+void lossless_buffer(Entity& port, std::string_view list) {
+  std::optional<double> smallest;
+  Where where;
+  for (const std::string_view priority : split(list, ',')) {
+    const auto buffer = number_of(port, "qos.buffer_of_prio." + std::string(priority));
+    if (!buffer || *buffer < 0 || *buffer > 7) continue;
+    const std::string name = "qos.buffer_bytes." + std::to_string(static_cast<int>(*buffer));
+    const auto bytes = number_of(port, name);
+    if (!bytes || (smallest && *smallest <= *bytes)) continue;
+    smallest = bytes;
+    where = port.facts.find(name)->second.where;
+  }
+  if (smallest) put_fact(port, "lossless_buffer_bytes", *smallest, where);
+}
+
 // Which priorities are lossless: as configured, or as the presence of mlx5's counters tells.
 void lossless_classes(Entity& port) {
   std::string list = text_of(port, "pfc.enabled");
@@ -95,6 +111,7 @@ void lossless_classes(Entity& port) {
   if (list.empty()) return;
   put_fact(port, "pfc_priorities", list);
   if (list == "none") return;
+  lossless_buffer(port, list);
   double lossless = 0, lossy = 0;
   bool any = false;
   Where where;

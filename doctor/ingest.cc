@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "doctor/bundle.h"
+#include "doctor/decode.h"
 #include "doctor/escape.h"
 #include "doctor/parse/parsers.h"
 
@@ -10,9 +11,10 @@ namespace mroce::doctor {
 namespace {
 
 // The order matters where two could claim a line: the one with the narrower form comes first.
-constexpr std::array<Reader, 13> kReaders = {
-    read_nccl_log, read_nccl_tests, read_perftest, read_banner, read_ethtool, read_ibstat,       read_rdma,
-    read_lspci,    read_qos,        read_switch,   read_host,   read_sysfs,   read_ethtool_stats};
+constexpr auto kReaders =
+    std::to_array<Reader>({read_nccl_log, read_nccl_tests, read_perftest, read_switch, read_switch_vendors,
+                           read_gpu, read_banner, read_ethtool, read_ibstat, read_rdma, read_lspci, read_qos,
+                           read_host, read_mroce_sockets, read_sysfs, read_ethtool_stats});
 
 uint32_t add_source(Evidence& evidence, std::string file, std::string inner) {
   evidence.sources.push_back({std::move(file), std::move(inner)});
@@ -60,29 +62,47 @@ void take_bundle(Bundle&& bundle, uint32_t line, Context context, const std::str
   ingest_text(bundle.command->output, context);
 }
 
-// The value that begins at line `at`. How many lines it took; 0 if it is no JSON of ours.
-size_t json_at(const Lines& lines, size_t at, Context& context) {
+// Everything from line `at` on. Lines are views into one storage, but a launcher's prefixes may lie between:
+// then what follows of the same host is joined.
+std::string_view text_from(const Lines& lines, size_t at, std::string& joined) {
+  if (lines.hosts.empty()) {
+    const char* begin = lines[at].data();
+    // The line feed that the storage adds to a last line without one is nobody's.
+    const size_t end = lines.storage->size() - (lines.truncated_last ? 1 : 0);
+    return {begin, static_cast<size_t>(lines.storage->data() + end - begin)};
+  }
+  for (size_t end = at; end < lines.size() && lines.hosts[end] == lines.hosts[at]; ++end) {
+    joined += lines[end];
+    joined += '\n';
+  }
+  return joined;
+}
+
+// What looks like the begin of JSON and is none may be tried again and again, each time to the end of the
+// text: all trials together may look at each byte a few times.
+constexpr size_t kMaxTrials = 4;
+
+// The value that begins at line `at`. How many lines it took; 0 if it is no JSON of ours. `tried`: bytes
+// looked at in vain so far.
+size_t json_at(const Lines& lines, size_t at, size_t& tried, Context& context) {
   const std::string_view first = trim(lines[at]);
   if (first.empty() || (first[0] != '{' && first[0] != '[')) return 0;
   if (first[0] == '[' && first.size() > 1 && first[1] != '{' && first[1] != ' ' && first[1] != ']')
     return 0;  // "[0]: rx…"
-  // Lines are views into one storage, but a launcher's prefixes may lie between: join what follows.
-  std::string_view text;
+  const size_t allowed = kMaxTrials * lines.storage->size();
+  if (tried > allowed) return 0;
   std::string joined;
-  if (lines.hosts.empty()) {
-    const char* begin = lines[at].data();
-    text =
-        std::string_view(begin, static_cast<size_t>(lines.storage->data() + lines.storage->size() - begin));
-  } else {
-    size_t end = at;
-    while (end < lines.size() && lines.hosts[end] == lines.hosts[at])
-      joined += std::string(lines[end++]) + "\n";
-    text = joined;
-  }
+  const std::string_view text = text_from(lines, at, joined);
   const uint32_t first_line = lines.numbers[at];
   JsonReading reading = read_json(text, first_line);
   const size_t taken = reading.end_line - first_line + 1;
-  if (!reading.value.is_object() && !reading.value.is_array()) return 0;
+  const auto in_vain = [&]() -> size_t {
+    tried += reading.end + joined.size();
+    if (tried > allowed)
+      context.problem(first_line, "too many beginnings of JSON that is none: only text is read from here on");
+    return 0;
+  };
+  if (!reading.value.is_object() && !reading.value.is_array()) return in_vain();
   const std::string file = context.evidence.sources[context.source].file;
   const auto take = [&](Bundle&& bundle, uint32_t line) {
     take_bundle(std::move(bundle), line, context, file);
@@ -93,7 +113,7 @@ size_t json_at(const Lines& lines, size_t at, Context& context) {
   if (known) context.understood += taken;
   if (known && !reading.problem.empty())
     context.problem(reading.problem_line, "not quite JSON: " + reading.problem);
-  return known ? std::max<size_t>(taken, 1) : 0;
+  return known ? std::max<size_t>(taken, 1) : in_vain();
 }
 
 }  // namespace
@@ -101,6 +121,7 @@ size_t json_at(const Lines& lines, size_t at, Context& context) {
 void ingest_text(std::string_view text, Context& context) {
   Lines lines = lines_of(text);
   const Context original = context;
+  size_t tried = 0;
   for (size_t at = 0; at < lines.size();) {
     if (!lines.hosts.empty() && (at == 0 || lines.hosts[at] != lines.hosts[at - 1])) {
       context.host = lines.hosts[at];
@@ -108,10 +129,13 @@ void ingest_text(std::string_view text, Context& context) {
       context.device = original.device;
       context.netdev = original.netdev;
     }
-    if (const size_t taken = json_at(lines, at, context); taken > 0) {
+    if (const size_t taken = json_at(lines, at, tried, context); taken > 0) {
       at += taken;
       continue;
     }
+    if (lines[at].size() >= lines.longest)
+      context.problem(lines.numbers[at],
+                      fmt::format("a line of more than {} KiB: its end was not read", lines.longest >> 10));
     size_t next = at;
     for (const Reader reader : kReaders) {
       next = reader(lines, at, context);
@@ -119,9 +143,10 @@ void ingest_text(std::string_view text, Context& context) {
     }
     at = next > at ? next : at + 1;
   }
+  if (lines.cut) context.problem(lines.numbers.back(), "too many lines: the rest was not read");
 }
 
-void ingest(const InputText& input, Context context) {
+void ingest(InputText input, Context context) {
   const NameHints hints = hints_of(input.hints);
   context.host = hints.host;
   context.role = hints.role;
@@ -135,6 +160,10 @@ void ingest(const InputText& input, Context context) {
     context.problem(0, "the file is empty");
     return;
   }
+  // Half a line says nothing, or the wrong thing.
+  if (const size_t end = input.text.rfind('\n'); input.cut && end != std::string::npos)
+    input.text.resize(end + 1);
+  for (TextRemark& remark : decode_text(input.text)) context.problem(remark.line, std::move(remark.reason));
   ingest_text(input.text, context);
   if (input.cut)
     context.problem(0, fmt::format("longer than {} MiB: the rest was not read", kMaxFileBytes >> 20));

@@ -68,7 +68,7 @@ struct InputText {
   bool cut = false;  // there was more than kMaxFileBytes
 };
 
-void ingest(const InputText& input, Context context);
+void ingest(InputText input, Context context);
 // `text` within a bundle or within another text, with what is known already.
 void ingest_text(std::string_view text, Context& context);
 

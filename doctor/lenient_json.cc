@@ -6,7 +6,7 @@ namespace mroce::doctor {
 namespace {
 
 constexpr int kMaxDepth = 64;
-constexpr size_t kMaxValues = 20'000'000;
+constexpr size_t kMaxValues = 2'000'000;
 
 class Reader {
  public:

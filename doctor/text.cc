@@ -195,9 +195,9 @@ bool all_have_hosts(const std::vector<std::string_view>& lines) {
 Lines lines_of(std::string_view text) {
   Lines out;
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
-  std::string storage;
-  storage.reserve(text.size() + 1);
-  std::vector<std::pair<size_t, size_t>> ranges;
+  auto storage_owner = std::make_unique<std::string>();
+  std::string& storage = *storage_owner;
+  storage.reserve(text.size() + 1);  // never more, so that views stay where they are
   uint32_t number = 0;
   while (!text.empty()) {
     const size_t end = text.find('\n');
@@ -206,7 +206,7 @@ Lines lines_of(std::string_view text) {
     line.remove_prefix(mpirun_prefix(line));
     const size_t begin = storage.size();
     append_clean(storage, line);
-    ranges.emplace_back(begin, storage.size() - begin);
+    out.lines.emplace_back(storage.data() + begin, storage.size() - begin);
     storage += '\n';  // so that a value of several lines can be read from it
     out.numbers.push_back(number);
     if (end == std::string_view::npos) {
@@ -214,11 +214,14 @@ Lines lines_of(std::string_view text) {
       break;
     }
     text.remove_prefix(end + 1);
+    out.cut = number == kMaxTextLines && !text.empty();
+    if (out.cut) break;
   }
-  out.storage = std::make_unique<const std::string>(std::move(storage));
-  const std::string_view all(*out.storage);
-  for (const auto& [begin, length] : ranges) out.lines.push_back(all.substr(begin, length));
-  if (!all_have_hosts(out.lines)) return out;
+  out.storage = std::move(storage_owner);
+  const bool prefixed = all_have_hosts(out.lines);
+  out.longest = prefixed ? kMaxPrefixedLine : kMaxTextLine;
+  for (auto& line : out.lines) line = line.substr(0, out.longest);
+  if (!prefixed) return out;
   for (auto& line : out.lines) {
     const std::string_view host = launcher_host(line);
     out.hosts.emplace_back(host);
@@ -237,6 +240,8 @@ Lines lines_of(std::string_view text) {
   }
   sorted.storage = std::move(out.storage);
   sorted.truncated_last = out.truncated_last;
+  sorted.cut = out.cut;
+  sorted.longest = out.longest;
   return sorted;
 }
 

@@ -28,6 +28,10 @@ std::optional<uint64_t> whole_number(std::string_view text);
 std::optional<double> real_number(std::string_view text);
 std::optional<double> leading_number(std::string_view text);  // "400 Gb/sec" → 400
 
+// Longer lines are cut: nothing but JSON has such. Where launchers put their prefix before each line, JSON is
+// put together again from lines, which may be longer.
+inline constexpr size_t kMaxTextLine = 1u << 20, kMaxPrefixedLine = 16u << 20;
+
 // Lines without carriage returns, colours and the prefixes of launchers ("[1,0]<stdout>:", "nodeA: " if every
 // line has one). Views into `storage`, which holds the cleaned text.
 struct Lines {
@@ -36,9 +40,12 @@ struct Lines {
   std::vector<uint32_t> numbers;   // in the original
   std::vector<std::string> hosts;  // of each line if a launcher said so; else empty
   bool truncated_last = false;     // the last line does not end
+  bool cut = false;                // there were more lines than kMaxTextLines
+  size_t longest = kMaxTextLine;   // bytes of a line; what is behind them is in `storage` only
   size_t size() const { return lines.size(); }
   std::string_view operator[](size_t i) const { return lines[i]; }
 };
+inline constexpr size_t kMaxTextLines = 4'000'000;
 Lines lines_of(std::string_view text);
 
 }  // namespace mroce::doctor

@@ -53,6 +53,7 @@ void put_bus(const Tree& tree, const std::string& device, TaskOutput& out) {
                                         "sriov_totalvfs",
                                         "power_state",
                                         "reset_method",
+                                        "iommu_group/type",
                                         "aer_dev_correctable",
                                         "aer_dev_fatal",
                                         "aer_dev_nonfatal"};
@@ -116,10 +117,13 @@ void read_rdma_device(const Tree& tree, const std::string& device, bool counters
   put_folder(tree, folder + "/hw_counters", out);
   for (const std::string& number : tree.names(folder + "/ports")) {
     const std::string port = folder + "/ports/" + number;
-    if (counters_only)
-      put_file(tree, port + "/state", out, false);
-    else
+    if (counters_only) {
+      // What joins the port with its netdev, and what a counter has to be compared with.
+      for (const char* name : {"/state", "/rate", "/link_layer", "/gid_attrs/ndevs/0"})
+        if (tree.exists(port + name)) put_file(tree, port + name, out, false);
+    } else {
       put_files(tree, port, kOfPort, out);
+    }
     put_folder(tree, port + "/counters", out);
     put_folder(tree, port + "/hw_counters", out);
     if (!counters_only) put_gids(tree, port, out);
@@ -148,7 +152,8 @@ void read_netdev(const Tree& tree, const std::string& netdev, bool counters_only
                                         "bonding/mode",
                                         "bonding/slaves",
                                         "bonding/xmit_hash_policy"};
-  static constexpr std::array kSampled = {"operstate", "carrier", "carrier_changes", "carrier_down_count"};
+  static constexpr std::array kSampled = {"operstate", "carrier", "carrier_changes", "carrier_down_count",
+                                          "speed"};
   if (counters_only)
     put_files(tree, folder, kSampled, out);
   else

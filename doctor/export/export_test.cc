@@ -11,8 +11,9 @@
 #include <set>
 #include <thread>
 
+#include "doctor/collect/machine.h"
+#include "doctor/collect/snapshot.h"
 #include "doctor/export/http.h"
-#include "doctor/export/machine_counters.h"
 #include "doctor/export/openmetrics.h"
 #include "doctor/export/server.h"
 #include "doctor/ingest.h"
@@ -124,8 +125,10 @@ TEST(Machine, a_recorded_tree_is_read_and_mapped) {
   put("/sys/class/infiniband/mlx5_0/ports/1/rate", "400 Gb/sec (4X NDR)\n");
   put("/sys/class/net/eth0/statistics/tx_bytes", "77\n");
   Evidence evidence;
-  ingest({"this machine", "", to_json(read_machine_counters(root)), false},
-         Context(evidence, builtin_rulebook()));
+  CollectOptions options;
+  options.root = root;
+  const Bundle bundle = bundle_around(options, take_sample(options, find_ports(Tree(root))));
+  ingest({"this machine", "", to_json(bundle), false}, Context(evidence, builtin_rulebook()));
   assemble(evidence, builtin_rulebook());
   std::filesystem::remove_all(root);
   const std::string text =

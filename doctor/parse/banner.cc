@@ -12,14 +12,20 @@ bool is_banner_char(char c) {
 
 // "ethtool -S eth0", "mlnx_qos -i eth0", "ibstat mlx5_0": the last word names the port.
 bool command_line(std::string_view line, Context& context) {
-  static constexpr std::array<std::string_view, 14> kTools = {
-      "ethtool", "rdma", "mlnx_qos", "dcb",         "ibstat",     "ibv_devinfo", "show_gids",
-      "cat",     "grep", "lspci",    "ib_write_bw", "ib_read_bw", "ib_send_bw",  "ulimit"};
+  static constexpr auto kTools = std::to_array<std::string_view>(
+      {"ethtool", "rdma", "mlnx_qos", "dcb",         "ibstat",     "ibv_devinfo", "show_gids",
+       "cat",     "grep", "lspci",    "ib_write_bw", "ib_read_bw", "ib_send_bw",  "ulimit",
+       "show",    "nv",   "dcgmi",    "nvidia-smi",  "rocm-smi",   "amd-smi"});
   const auto words = words_of(line);
   if (words.empty() || words.size() > 24) return false;
   for (const auto tool : kTools) {
     if (words[0] != tool) continue;
     const NameHints hints = hints_of(words.back());
+    if (tool == "nv") {  // nv show interface swp1 qos roce counters
+      if (words.size() > 3 && words[2] == "interface") context.netdev = std::string(words[3]);
+      return words.size() > 2 && words[1] == "show";
+    }
+    if (tool == "show") return words.size() > 1;
     if (tool == "ethtool" || tool == "mlnx_qos" || tool == "dcb") {
       if (words.size() > 1 && !words.back().starts_with('-')) {
         context.netdev = std::string(words.back());

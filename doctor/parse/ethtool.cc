@@ -38,7 +38,10 @@ std::string_view place_of(const Context& context, std::string_view name) {
 
 size_t read_ethtool_stats(const Lines& lines, size_t at, Context& context) {
   const std::string_view line = trim(lines[at]);
-  if (line == "no stats available") return at + 1;
+  if (line == "no stats available" || line.starts_with("netlink error: ")) {
+    ++context.understood;
+    return at + 1;
+  }
   if (line == "NIC statistics:") {
     Port& port = context.this_port();
     size_t next = at + 1;

@@ -21,16 +21,19 @@ bool environment(std::string_view line, uint32_t number, Context& context) {
 }
 
 bool gids(const std::vector<std::string_view>& words, uint32_t number, Context& context) {
-  // DEV PORT INDEX GID [IPv4] VER DEV
-  if (words.size() < 6 || words.size() > 7 || !contains(words[3], ":")) return false;
-  const std::string_view version = words[words.size() - 2];
-  if (version != "v1" && version != "v2") return false;
+  // DEV PORT INDEX GID [IPv4] VER [DEV]
+  // The address is there if the GID is made of one; the netdev is missing if it is in another namespace.
+  if (words.size() < 5 || words.size() > 7 || !contains(words[3], ":")) return false;
+  const auto is_version = [](std::string_view word) { return word == "v1" || word == "v2"; };
+  const size_t at = is_version(words[4]) ? 4 : 5;
+  if (at >= words.size() || !is_version(words[at]) || words.size() > at + 2) return false;
+  const std::string_view version = words[at], netdev = at + 1 < words.size() ? words[at + 1] : "";
   const auto port_number = whole_number(words[1]);
   if (!port_number || *port_number > 255 || !whole_number(words[2])) return false;
-  Port& port = context.port(words[0], static_cast<uint32_t>(*port_number), words.back());
+  Port& port = context.port(words[0], static_cast<uint32_t>(*port_number), netdev);
   const std::string index(words[2]);
   context.set(port, "gid." + index + ".type", version == "v2" ? "RoCE v2" : "IB/RoCE v1", number);
-  context.set(port, "gid." + index + ".address", words.size() == 7 ? words[4] : words[3], number);
+  context.set(port, "gid." + index + ".address", at == 5 ? words[4] : words[3], number);
   return true;
 }
 
@@ -85,11 +88,11 @@ size_t read_host(const Lines& lines, size_t at, Context& context) {
   if (environment(line, number, context) || kernel_log(line, number, context) || gpu(line, number, context))
     return done();
   const auto words = words_of(line);
-  if (gids(words, number, context)) return done();
+  if (gids(words, number, context) || line.starts_with("n_gids_found=")) return done();
   if (line.starts_with("Max locked memory") || line.starts_with("max locked memory")) {
     for (const auto word : words)
       if (word == "unlimited" || whole_number(word)) {
-        context.set_host("limit.memlock", word, number);
+        context.set_host("memlock", word, number);
         break;
       }
     return done();

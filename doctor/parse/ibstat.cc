@@ -34,11 +34,30 @@ void take_port_line(std::string_view line, uint32_t number, Context& context) {
     context.set(port, "firmware", speed, number);
 }
 
+// "GID[  3]:  ::ffff:10.0.0.7, RoCE v2" of ibv_devinfo -v.
+void take_gid(std::string_view line, uint32_t number, Context& context) {
+  if (!line.starts_with("GID[")) return;
+  const auto index = whole_number(before(line.substr(4), "]"));
+  const std::string_view value = trim(after(line, "]:"));
+  if (!index || *index > 65535 || value.empty()) return;
+  const std::string name = "gid." + std::to_string(*index);
+  context.set(context.this_port(), name + ".address", trim(before(value, ",")), number);
+  const std::string_view type = trim(after(value, ","));
+  if (type == "RoCE v2") context.set(context.this_port(), name + ".type", type, number);
+  if (type == "RoCE v1" || type == "IB/RoCE v1")
+    context.set(context.this_port(), name + ".type", "IB/RoCE v1", number);
+}
+
 }  // namespace
 
 size_t read_ibstat(const Lines& lines, size_t at, Context& context) {
   const std::string_view line = trim(lines[at]);
   std::string device;
+  if (line.starts_with("ibpanic:") || line.starts_with("ibwarn:")) {
+    context.problem(lines.numbers[at], "infiniband-diags: " + std::string(line.substr(0, 200)));
+    ++context.understood;
+    return at + 1;
+  }
   if (line.starts_with("CA '") && line.size() > 5) device = std::string(before(line.substr(4), "'"));
   if (line.starts_with("hca_id:")) device = std::string(trim(line.substr(7)));
   if (device.empty()) return at;
@@ -57,6 +76,7 @@ size_t read_ibstat(const Lines& lines, size_t at, Context& context) {
     if (port && *port >= 1 && *port < 256) context.port_number = static_cast<uint32_t>(*port);
     if (const auto firmware = value_of(more, "Firmware version"); !firmware.empty())
       context.set(context.this_port(), "firmware", firmware, lines.numbers[next]);
+    take_gid(more, lines.numbers[next], context);
     take_port_line(more, lines.numbers[next], context);
   }
   context.understood += next - at;

@@ -24,8 +24,10 @@ size_t read_nccl_tests(const Lines& lines, size_t at, Context& context);
 size_t read_nccl_log(const Lines& lines, size_t at, Context& context);
 size_t read_ibstat(const Lines& lines, size_t at, Context& context);  // and ibv_devinfo
 size_t read_lspci(const Lines& lines, size_t at, Context& context);
-size_t read_qos(const Lines& lines, size_t at, Context& context);     // mlnx_qos, dcb pfc
-size_t read_switch(const Lines& lines, size_t at, Context& context);  // SONiC
+size_t read_qos(const Lines& lines, size_t at, Context& context);             // mlnx_qos, dcb pfc
+size_t read_switch(const Lines& lines, size_t at, Context& context);          // SONiC
+size_t read_switch_vendors(const Lines& lines, size_t at, Context& context);  // EOS, NX-OS, NVUE
+size_t read_gpu(const Lines& lines, size_t at, Context& context);  // DCGM, nvidia-smi, rocm-smi, amd-smi
 size_t read_host(const Lines& lines, size_t at,
                  Context& context);  // limits, environment, GIDs, GPUs, kernel log
 
@@ -36,6 +38,11 @@ bool read_nccl_json(const JsonValue& value, Context& context);
 bool read_rdma_json(const JsonValue& value, Context& context);  // and ethtool, dcb
 bool read_mroce_json(const JsonValue& value, Context& context);
 
+size_t read_mroce_sockets(const Lines& lines, size_t at,
+                          Context& context);  // "socket port 61440 local … drops 5"
+
+// A path of sysfs or procfs that says something of the host as a whole: IOMMU, container, modules.
+bool set_host_sign(std::string_view path, std::string_view value, uint32_t line, Context& context);
 void set_sysfs(std::string_view path, std::string_view value, uint32_t line, Context& context);
 std::string perftest_test_of(
     std::string_view text);  // "RDMA_Write BW Test", "ib_write_bw" → "write_bw"; empty if none

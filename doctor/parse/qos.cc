@@ -11,6 +11,26 @@ std::string enabled_list(const std::vector<std::string_view>& words, size_t firs
   return list.empty() ? "none" : list;
 }
 
+// "20016,156096,0,…,max_buffer_size=1027728": bytes of each receive buffer.
+void buffer_sizes(std::string_view list, uint32_t line, Context& context) {
+  size_t number = 0;
+  for (const std::string_view size : split(list, ',')) {
+    const auto bytes = whole_number(size);
+    if (!bytes || number == 8) break;
+    context.set(context.this_port(), "qos.buffer_bytes." + std::to_string(number++), trim(size), line);
+  }
+}
+
+// Which buffer each priority is put into.
+bool buffers_of_priorities(const std::vector<std::string_view>& words, uint32_t line, Context& context) {
+  if (words.size() != 9 || words[0] != "buffer") return false;
+  for (size_t i = 1; i < words.size(); ++i)
+    if (words[i].size() != 1 || words[i][0] < '0' || words[i][0] > '7') return false;
+  for (size_t i = 1; i < words.size(); ++i)
+    context.set(context.this_port(), "qos.buffer_of_prio." + std::to_string(i - 1), words[i], line);
+  return true;
+}
+
 }  // namespace
 
 size_t read_qos(const Lines& lines, size_t at, Context& context) {
@@ -24,7 +44,12 @@ size_t read_qos(const Lines& lines, size_t at, Context& context) {
     context.set(context.this_port(), "qos.trust", trim(trust), number);
     return done();
   }
+  if (const std::string_view sizes = after(line, "Receive buffer size (bytes):"); !sizes.empty()) {
+    buffer_sizes(trim(sizes), number, context);
+    return done();
+  }
   const auto words = words_of(line);
+  if (buffers_of_priorities(words, number, context)) return done();
   if (words.size() >= 9 && words[0] == "enabled") {
     context.set(context.this_port(), "pfc.enabled", enabled_list(words, 1), number);
     return done();

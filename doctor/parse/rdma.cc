@@ -28,6 +28,11 @@ void link_words(const std::vector<std::string_view>& words, uint32_t line, Conte
 }  // namespace
 
 size_t read_rdma(const Lines& lines, size_t at, Context& context) {
+  if (trim(lines[at]) == "Failed to open NETLINK_RDMA socket") {
+    context.problem(lines.numbers[at], "rdma: the kernel has no RDMA (ib_core is not loaded)");
+    ++context.understood;
+    return at + 1;
+  }
   const auto words = words_of(lines[at]);
   if (words.size() < 2 || words[0] != "link" ||
       (!contains(words[1], "/") && !hints_of(words[1]).device.size()))

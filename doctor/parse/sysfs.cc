@@ -29,7 +29,20 @@ uint32_t port_number(const Path& path) {
   return number && *number < 256 ? static_cast<uint32_t>(*number) : 1;
 }
 
+// "BadTLP 3": what the kernel's Advanced Error Reporting has counted, a line for each kind.
+void reported_errors(std::string_view file, std::string_view value, Port& port, uint32_t line,
+                     Context& context) {
+  const auto words = words_of(value);
+  if (words.size() != 2) return;
+  if (const auto count = whole_number(words[1]))
+    context.count(port, "aer", std::string(file) + " " + std::string(words[0]), *count, line);
+}
+
 void pcie(const Path& path, std::string_view value, Port& port, uint32_t line, Context& context) {
+  if (path.last().starts_with("aer_dev_")) return reported_errors(path.last(), value, port, line, context);
+  // A link to the physical function is there for virtual ones only.
+  if (path.last() == "physfn") context.set(port, "function.virtual", "1", line);
+  if (path.last() == "type" && path.has("iommu_group")) context.set(port, "iommu.type", value, line);
   const auto number = leading_number(value);
   if (!number) return;
   const std::string text = std::to_string(*number);
@@ -73,7 +86,6 @@ void rdma_port(const Path& path, std::string_view device, std::string_view value
   if (last == "fw_ver") context.set(port, "firmware", value, line);
   if (path.has("gids") || path.has("gid_attrs")) gid(path, value, port, line, context);
   pcie(path, value, port, line, context);
-  if (path.behind("device") == "net" || last == "physfn") return;
 }
 
 void net_port(const Path& path, std::string_view netdev, std::string_view value, uint32_t line,
@@ -105,6 +117,10 @@ void set_sysfs(std::string_view path_text, std::string_view value, uint32_t line
   value = trim(value);
   if (path.last() == "boot_id") return context.set_host("boot.id", value, line);
   if (path.last() == "osrelease") return context.set_host("kernel", value, line);
+  if (set_host_sign(path_text, value, line, context)) {
+    ++context.understood;
+    return;
+  }
   std::string_view device = path.behind("infiniband");
   if (device.empty()) device = before_of(path, "ports");
   if (device.empty() && (path.has("hw_counters") || path.has("counters")) && path.parts.size() >= 3) {

@@ -20,6 +20,25 @@ def pcie(width, width_max=16, speed=32, speed_max=32):
             PCIE.format("current_link_speed", f"{speed:.1f} GT/s PCIe") + PCIE.format("max_link_speed", f"{speed_max:.1f} GT/s PCIe"))
 
 
+def aer(before, after):
+    """Damaged transfers of the adapter, as sysfs has them."""
+    path = "sender/pci-{}.txt"
+    return {path.format(phase): PCIE.format("aer_dev_correctable", f"BadTLP {count}") + PCIE.format("aer_dev_fatal", "TOTAL_ERR_FATAL 0")
+            for phase, count in (("before", before), ("after", after))}
+
+
+def queues(before, after):
+    """A switch's table of queues, before and after the run."""
+    head = "     Port    TxQ    Counter/pkts    Counter/bytes    Drop/pkts    Drop/bytes\n---------  -----  --------------  ---------------  -----------  ------------\n"
+    return {f"switch-{phase}.txt": head + f"Ethernet4  {'UC3':>5}  {'1,200,000':>14}  {'4,915,200,000':>15}  {drops:>11,}  {0:>12}\n"
+            for phase, drops in (("before", before), ("after", after))}
+
+
+def qos_buffers(size):
+    return (f"Receive buffer size (bytes): 20016,{size},0,0,0,0,0,0,max_buffer_size=1027728\nPFC configuration:\n"
+            "\tenabled     0   0   0   1   0   0   0   0   \n\tbuffer      0   0   0   1   0   0   0   0   \n")
+
+
 def log(*lines):
     return {"nodeA/nccl.log": nccl(*lines)}
 
@@ -57,6 +76,7 @@ RULES = {
     "bad-phy": (run({"phy_symbol": 5000}), run({"fec_corrected": 5000, "phy_symbol": 0})),
     "corruption": (run({"crc_error": 3}), run({"crc_error": 0})),
     "pcie-degraded": ({"a.txt": pcie(8)}, {"a.txt": pcie(16)}),
+    "pcie-errors": (aer(3, 90), aer(3, 5)),
     "pcie-bound": (run(sender_in_pci__txt=ibstat(400) + pcie(16, 16, 16, 16), p__txt=perftest(205)),
                    run(sender_in_pci__txt=ibstat(400) + pcie(16), p__txt=perftest(205))),
     "gpu-pcie-limit": (RAILS4 | {"o.txt": table([row(1 << 30, 48)], gpus=1)}, RAILS4 | {"o.txt": table([row(1 << 30, 48)], gpus=8)}),
@@ -66,6 +86,8 @@ RULES = {
     "mtu-small": ({"a.txt": ibstat(100) + perftest(92.5, mtu=1024)}, {"a.txt": ibstat(100) + perftest(97.9)}),
     "mtu-mismatch": (run({"oversize": 40}), run({"oversize": 0})),
     "rdma-unused": (log("INFO NET/IB : No device found.", "INFO Using network Socket"), log(USING, "INFO Using network IB")),
+    "container-without-devices": ({"a/signs.txt": ibstat(400) + "/.dockerenv:present\n/dev/infiniband:absent\n/proc/self/status:CapEff=00000000a80425fb\n"},
+                                  {"a/signs.txt": ibstat(400) + "/.dockerenv:present\n/dev/infiniband:rdma_cm uverbs0\n"}),
     "rdma-flat": (run({"rdma_tx_bytes": 0, "rdma_rx_bytes": 0}, {"rdma_tx_bytes": 0, "rdma_rx_bytes": 0}) | {"o.txt": table([row(1 << 30, 15)])},
                   run({"rdma_tx_bytes": 9e10, "rdma_rx_bytes": 0}, {"rdma_tx_bytes": 0, "rdma_rx_bytes": 9e10}) | {"o.txt": table([row(1 << 30, 15)])}),
     "gdr-off": (log(USING, "INFO Channel 00/0 : 3[3] -> 8[0] [send] via NET/IB/0"), log(USING, "INFO Channel 00/0 : 3[3] -> 8[0] [send] via NET/IB/0/GDRDMA")),
@@ -95,6 +117,7 @@ RULES = {
                       raw({"tx_prio0_bytes": (10, 10), "tx_prio3_bytes": (10, 10**11), "rx_prio3_pause": (1, 1)})),
     "pfc-mismatch": ({"a/mlnx_qos.txt": "Priority trust state: dscp\n\tenabled     0   0   0   1   0   0   0   0   \n", "b/mlnx_qos.txt": "Priority trust state: pcp\n\tenabled     0   0   0   0   0   0   0   0   \n"},
                      {"a/mlnx_qos.txt": "\tenabled     0   0   0   1   0   0   0   0   \n", "b/mlnx_qos.txt": "\tenabled     0   0   0   1   0   0   0   0   \n"}),
+    "no-lossless-buffer": ({"a/mlnx_qos.txt": qos_buffers(0)}, {"a/mlnx_qos.txt": qos_buffers(156096)}),
     "pause-without-ecn": (run({"rx_pause_us": 2_000_000}), run({"rx_pause_us": 2_000_000, "cnp_received": 500}, {"ecn_marked": 900})),
     "np-off": (run(None, {"ecn_marked": 900}), run(None, {"ecn_marked": 900, "cnp_sent": 800})),
     "cnp-lost": (run({"cnp_received": 100}, {"cnp_sent": 9000, "ecn_marked": 9000}), run({"cnp_received": 8900}, {"cnp_sent": 9000, "ecn_marked": 9000})),
@@ -103,6 +126,7 @@ RULES = {
     "ecn-low": (run({"cnp_received": 90_000}, {"cnp_sent": 90_000}, p__txt=perftest(200)) | LINK, run({"cnp_received": 90}, {"cnp_sent": 90}, p__txt=perftest(200)) | LINK),
     "incast": (LINK | {"single.txt": perftest(390), "incast-1.txt": perftest(100), "incast-2.txt": perftest(110)}, LINK | {"single.txt": perftest(390), "incast-1.txt": perftest(195), "incast-2.txt": perftest(190)}),
     "packet-loss": (run({"nak_seq": 4000}, {"out_of_sequence": 9000}), run({"nak_seq": 0}, {"out_of_sequence": 9000})),
+    "switch-drops": (queues(100, 9000), queues(100, 100)),
     "reordering-normal": (run({}, {"out_of_sequence": 9000}), run({"nak_seq": 4000}, {"out_of_sequence": 9000})),
     "tail-loss": (run({"timeout": 200}), run({"timeout": 3})),
     "adaptive-normal": (run({"adaptive_retrans": 200}, p__txt=ibstat(400) + GREEN), run({"adaptive_retrans": 200}, p__txt=ibstat(400) + perftest(200))),
