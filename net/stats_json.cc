@@ -102,6 +102,7 @@ Json connection_json(const ConnectionStats& connection, Time opened) {
   json["remote_port"] = connection.remote.port;
   json["state"] = connection.state;
   json["payload_mtu_bytes"] = connection.payload_mtu;
+  json["security"] = connection.security == 0 ? "crc32c" : "aes-gcm";
   json["opened_ns"] = (connection.opened - opened).count();
   json["active_ns"] = active_ns;
   json["memory_bytes"] = connection.memory_bytes;
