@@ -26,6 +26,7 @@ using nlohmann::ordered_json;
 constexpr const char* kEndpointFooter = R"(Examples:
   mroce bench endpoint
   mroce bench endpoint --quick
+  mroce bench endpoint --security
   mroce bench endpoint --runs 9 --json)";
 constexpr const char* kBenchFooter = R"(Examples:
   mroce bench endpoint
@@ -36,6 +37,7 @@ constexpr uint32_t kIdleConnections = 64;
 struct Options {
   bool json = false;
   bool quick = false;
+  bool security = false;
   uint32_t runs = 5;
 };
 
@@ -45,26 +47,30 @@ struct Row {
   std::vector<double> values;
   std::vector<double> tcp;       // the reference in the same round, if there is one
   std::vector<double> lossless;  // the same without loss in the same round, if that makes sense
+  std::vector<double> mode_0;    // the same without encryption in the same round, if that makes sense
 };
 
 // All rounds of all rows, by name. References are rows of their own and not printed.
 class Rounds {
  public:
   Rounds(net::Settings settings, const Options& options)
-      : settings_(std::move(settings)), seconds_(options.quick ? 0.15 : 0.5) {}
+      : settings_(std::move(settings)), seconds_(options.quick ? 0.15 : 0.5), security_(options.security) {}
 
   Outcome<void> run_all(uint32_t runs);
   std::vector<Row> rows() const;
 
  private:
   Outcome<void> run_round();
-  Outcome<double> writes(const std::string& name, uint32_t bytes, const std::string& impair);
+  Outcome<double> writes(const std::string& name, uint32_t bytes, const std::string& impair,
+                         const char* security = "off");
+  Outcome<void> run_encrypted();
   Outcome<void> keep(const std::string& name, const Outcome<double>& value);
 
   const std::vector<double>& of(const std::string& name) const { return values_.at(name); }
 
   net::Settings settings_;
   double seconds_;
+  bool security_;
   double last_cpu_ = 0;
   std::map<std::string, std::vector<double>> values_;
 };
@@ -75,15 +81,28 @@ Outcome<void> Rounds::keep(const std::string& name, const Outcome<double>& value
   return {};
 }
 
-Outcome<double> Rounds::writes(const std::string& name, uint32_t bytes, const std::string& impair) {
+Outcome<double> Rounds::writes(const std::string& name, uint32_t bytes, const std::string& impair,
+                               const char* security) {
   net::Settings settings = settings_;
-  if (const auto set = settings.set("impair", impair, "measurement"); !set) {
-    return failure(kInternal, set.error(), "");
+  for (const auto& [setting, value] : {std::pair{"impair", impair}, {"security", std::string(security)}}) {
+    if (const auto set = settings.set(setting, value, "measurement"); !set) {
+      return failure(kInternal, set.error(), "");
+    }
   }
   const auto flow = measure_writes(settings, bytes, seconds_);
   if (!flow) return failure(flow.error().code, name + ": " + flow.error().cause, flow.error().hint);
   last_cpu_ = flow->cpu_s_per_gb;
   return flow->gbps;
+}
+
+// Mode 2, each beside the same in mode 0.
+Outcome<void> Rounds::run_encrypted() {
+  // "prefer" is the same on the wire, and says nothing about the key that is not there.
+  for (const auto& [name, bytes] : {std::pair{"write_1m_gcm", 1u << 20}, {"write_64k_gcm", 64u << 10}}) {
+    if (auto done = keep(name, writes(name, bytes, "", "prefer")); !done) return done;
+    values_[std::string(name) + "_cpu"].push_back(last_cpu_);
+  }
+  return {};
 }
 
 Outcome<void> Rounds::run_round() {
@@ -94,6 +113,9 @@ Outcome<void> Rounds::run_round() {
   if (auto done = keep("write_1m", writes("write_1m", 1 << 20, "")); !done) return done;
   values_["cpu_s_per_gb"].push_back(last_cpu_);
   if (auto done = keep("write_64k", writes("write_64k", 64 << 10, "")); !done) return done;
+  if (security_) {
+    if (auto done = run_encrypted(); !done) return done;
+  }
   if (auto done = keep("write_4k", writes("write_4k", 4 << 10, "")); !done) return done;
   if (auto done = keep("write_64b", writes("write_64b", 64, "")); !done) return done;
   if (auto done = keep("write_1m_loss1", writes("write_1m_loss1", 1 << 20, "loss=1%")); !done) return done;
@@ -122,14 +144,20 @@ Outcome<void> Rounds::run_all(uint32_t runs) {
 std::vector<Row> Rounds::rows() const {
   std::vector<Row> rows;
   for (const char* name : {"write_1m", "write_64k", "write_4k", "write_64b"}) {
-    rows.push_back({name, "Gbit/s", of(name), of("tcp"), {}});
+    rows.push_back({name, "Gbit/s", of(name), of("tcp"), {}, {}});
+  }
+  if (security_) {
+    rows.push_back({"write_1m_gcm", "Gbit/s", of("write_1m_gcm"), of("tcp"), {}, of("write_1m")});
+    rows.push_back({"write_64k_gcm", "Gbit/s", of("write_64k_gcm"), of("tcp"), {}, of("write_64k")});
+    rows.push_back(
+        {"cpu_s_per_gb_gcm", "s/GB", of("write_1m_gcm_cpu"), of("tcp_cpu"), {}, of("cpu_s_per_gb")});
   }
   for (const char* name : {"write_1m_loss1", "write_1m_loss10"}) {
-    rows.push_back({name, "Gbit/s", of(name), of("tcp"), of("write_1m")});
+    rows.push_back({name, "Gbit/s", of(name), of("tcp"), of("write_1m"), {}});
   }
-  rows.push_back({"lat_8b", "us", of("lat_8b"), of("tcp_lat"), {}});
-  rows.push_back({"cpu_s_per_gb", "s/GB", of("cpu_s_per_gb"), of("tcp_cpu"), {}});
-  rows.push_back({"idle_connection_bytes", "B", of("idle_connection_bytes"), {}, {}});
+  rows.push_back({"lat_8b", "us", of("lat_8b"), of("tcp_lat"), {}, {}});
+  rows.push_back({"cpu_s_per_gb", "s/GB", of("cpu_s_per_gb"), of("tcp_cpu"), {}, {}});
+  rows.push_back({"idle_connection_bytes", "B", of("idle_connection_bytes"), {}, {}, {}});
   return rows;
 }
 
@@ -149,6 +177,7 @@ ordered_json to_json(const Row& row) {
   const auto to_tcp = ratio(row.values, row.tcp);
   out["ratio_to_tcp"] = to_tcp ? ordered_json(*to_tcp) : ordered_json();
   if (const auto to_lossless = ratio(row.values, row.lossless)) out["ratio_to_no_loss"] = *to_lossless;
+  if (const auto to_mode_0 = ratio(row.values, row.mode_0)) out["ratio_to_mode_0"] = *to_mode_0;
   out["runs"] = row.values.size();
   out["min"] = *low;
   out["max"] = *high;
@@ -156,7 +185,7 @@ ordered_json to_json(const Row& row) {
 }
 
 std::string table_text(const std::vector<Row>& rows) {
-  Table table({"", "median", "", "to TCP", "to no loss", "min", "max"});
+  Table table({"", "median", "", "to TCP", "to no loss", "to mode 0", "min", "max"});
   const auto ratio_text = [](const std::optional<double>& value) {
     return value ? fmt::format("{:.2f}", *value) : std::string("-");
   };
@@ -166,7 +195,8 @@ std::string table_text(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     const auto [low, high] = std::minmax_element(row.values.begin(), row.values.end());
     table.add({row.name, figure(median(row.values)), row.unit, ratio_text(ratio(row.values, row.tcp)),
-               ratio_text(ratio(row.values, row.lossless)), figure(*low), figure(*high)});
+               ratio_text(ratio(row.values, row.lossless)), ratio_text(ratio(row.values, row.mode_0)),
+               figure(*low), figure(*high)});
   }
   return table.text();
 }
@@ -205,6 +235,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
   endpoint->add_flag("--json", options->json, "as JSON");
   endpoint->add_flag("--quick", options->quick, "shorter measurements");
+  endpoint->add_flag("--security", options->security, "also with encryption (mode 2), as ratios to mode 0");
   endpoint->add_option("--runs", options->runs, "rounds")->check(CLI::Range(1, 100));
   endpoint->footer(kEndpointFooter);
   endpoint->callback([options, &exit_code] {

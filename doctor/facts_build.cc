@@ -235,7 +235,7 @@ struct WorldBuilder {
     put(entity, "reset_names", counter.vendor_name, last.where);
   }
 
-  void finish(std::map<std::string, Fact, std::less<>>& into, const std::map<std::string, Combiner>& from) {
+  void finish(FactMap& into, const std::map<std::string, Combiner>& from) {
     for (const auto& [name, combiner] : from) {
       const Canonical* canonical = book.vendors.canonical(name);
       into[name] = combiner.result(canonical != nullptr ? canonical->combine : Combine::kMax);

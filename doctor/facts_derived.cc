@@ -162,6 +162,7 @@ void derive_table_facts(std::deque<Entity>& tables, const Evidence& evidence, En
   struct Run {
     double busbw;
     std::string version;
+    Where where;
   };
   std::map<std::pair<uint32_t, double>, std::vector<Run>> comparable;
   for (size_t i = 0; i < evidence.collectives.size(); ++i) {
@@ -174,14 +175,14 @@ void derive_table_facts(std::deque<Entity>& tables, const Evidence& evidence, En
     const double judged = table.avg_busbw_gBps.value_or(busbw.value_or(0));
     if (judged > 0)
       comparable[{table.ranks, number_of(tables[i], "largest_bytes").value_or(0)}].push_back(
-          {judged, table.version});
+          {judged, table.version, table.where});
   }
   for (const auto& [key, runs] : comparable) {
     if (runs.size() < 2) continue;
     const auto [low, high] = std::minmax_element(
         runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.busbw < b.busbw; });
     if (!low->version.empty() && !high->version.empty() && low->version != high->version) {
-      put_fact(run, "version_ratio", low->busbw / high->busbw, tables.back().facts.begin()->second.where);
+      put_fact(run, "version_ratio", low->busbw / high->busbw, low->where);
       put_fact(run, "slow_version", low->version);
       put_fact(run, "fast_version", high->version);
     } else {

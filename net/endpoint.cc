@@ -75,6 +75,8 @@ tl::expected<std::unique_ptr<Endpoint>, std::string> Endpoint::open(const Settin
   impl->opened = clock_now();
   impl->seed = choose_seed(settings);
 
+  auto key = impl->read_key();
+  if (!key) return Failure(key.error());
   if (auto opened = impl->open_receivers(); !opened) return Failure(opened.error());
   if (auto opened = impl->open_wire(); !opened) return Failure(opened.error());
   EngineSurroundings surroundings;
@@ -83,6 +85,7 @@ tl::expected<std::unique_ptr<Endpoint>, std::string> Endpoint::open(const Settin
   surroundings.receive_buffer_bytes = impl->receivers->granted_bytes();
   surroundings.seed = impl->seed;
   surroundings.endpoint_id = random_endpoint_id();
+  surroundings.preshared_key = *key;
   impl->engine = std::make_unique<Engine>(engine_config(settings, surroundings), impl->memory);
 
   std::vector<int> sockets;
@@ -104,6 +107,27 @@ void Endpoint::write_stats_now_and_then() {
       impl_->stats_writer.start(millis(interval), [this] { impl_->write_stats_file(stats_json()); });
   if (!started)
     impl_->log(LogLevel::kWarn, "no thread for stats_interval: statistics are written at exit only");
+}
+
+tl::expected<std::optional<PresharedKeyBytes>, std::string> Endpoint::Impl::read_key() const {
+  const std::string& path = settings.text("key_file");
+  const std::string& security = settings.text("security");
+  std::optional<PresharedKeyBytes> key;
+  if (path.empty()) {
+    if (security == "require") {
+      log(LogLevel::kWarn, "security={} without key_file: data is encrypted, but peers are not authenticated",
+          security);
+    }
+    return key;
+  }
+  if (security == "off") {
+    log(LogLevel::kWarn, "key_file is not used: security is off; set it to require");
+    return key;
+  }
+  const auto read = read_key_file(path);
+  if (!read) return Failure(read.error());
+  key = *read;
+  return key;
 }
 
 tl::expected<void, std::string> Endpoint::Impl::open_receivers() {

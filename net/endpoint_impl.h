@@ -11,6 +11,7 @@
 #include "net/endpoint.h"
 #include "net/helper_thread.h"
 #include "net/host_memory.h"
+#include "net/key_file.h"
 #include "net/link_watch.h"
 #include "net/local_addresses.h"
 #include "net/log.h"
@@ -30,6 +31,7 @@ struct Endpoint::Impl final : WireUser, HelperWork {
   Impl(const Settings& settings_in, EventSink& sink_in, std::mutex& mutex_in);
 
   // --- endpoint.cc: the steps of open(); errors are sentences ---
+  tl::expected<std::optional<PresharedKeyBytes>, std::string> read_key() const;
   tl::expected<void, std::string> open_receivers();
   tl::expected<void, std::string> open_wire();
 
@@ -47,6 +49,7 @@ struct Endpoint::Impl final : WireUser, HelperWork {
   void deliver_events();
   void publish_deadline(Time now, bool more);
   void report_links(Time now);
+  void report_refusals();
   void arrived(const RxMeta& meta, std::span<const std::byte> bytes, uint32_t segment_bytes) override;
 
   Time last_call() const override { return time_from_ns(last_call_ns.load(std::memory_order_relaxed)); }
@@ -82,6 +85,8 @@ struct Endpoint::Impl final : WireUser, HelperWork {
   uint32_t rounds_unseen = 0;   // of application threads without a look at all sockets
   bool unsent = false;          // the engine may have more to send
   uint64_t socket_overflows = 0;
+  bool told_of_mode = false;  // that a peer allows no security mode that we do
+  bool told_of_key = false;   // that one has another pre-shared key
 
   std::atomic<int64_t> last_call_ns{0};  // or a time far ahead while a call goes on
   std::atomic<int64_t> deadline_ns{ns_of(kNever)};

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
+#include "core/base/assert.h"
 #include "core/base/rng.h"
 #include "net/setting_rules.h"
 #include "net/sockets.h"
@@ -40,11 +42,30 @@ std::array<uint8_t, 16> random_endpoint_id() {
   return id;
 }
 
+void secret_bytes(std::span<uint8_t> out) {
+  while (!out.empty()) {
+    const ssize_t got = getrandom(out.data(), out.size(), 0);
+    if (got < 0 && errno == EINTR) continue;
+    MROCE_ASSERT(got > 0);
+    out = out.subspan(static_cast<size_t>(got));
+  }
+}
+
+namespace {
+SecurityPolicy policy_of(const std::string& text) {
+  if (text == "require") return SecurityPolicy::kRequire;
+  return text == "prefer" ? SecurityPolicy::kPrefer : SecurityPolicy::kOff;
+}
+}  // namespace
+
 EngineConfig engine_config(const Settings& settings, const EngineSurroundings& surroundings) {
   EngineConfig config;
   config.seed = surroundings.seed;
   config.endpoint_id = surroundings.endpoint_id;
   config.slot = surroundings.slot;
+  config.entropy = secret_bytes;
+  config.security = policy_of(settings.text("security"));
+  config.preshared_key = surroundings.preshared_key;
   config.base_port = static_cast<uint16_t>(settings.number("base_port"));
   config.max_paths = static_cast<uint32_t>(settings.number("paths"));
   config.max_planes = static_cast<uint32_t>(settings.number("planes"));

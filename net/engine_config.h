@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "core/mroce/config.h"
@@ -17,6 +19,7 @@ struct EngineSurroundings {
   uint64_t receive_buffer_bytes = 0;  // as granted
   uint64_t seed = 0;
   std::array<uint8_t, 16> endpoint_id{};
+  std::optional<std::array<uint8_t, 32>> preshared_key;
 };
 
 EngineConfig engine_config(const Settings& settings, const EngineSurroundings& surroundings);
@@ -25,5 +28,7 @@ EngineConfig engine_config(const Settings& settings, const EngineSurroundings& s
 uint64_t choose_seed(const Settings& settings);
 // 16 bytes from the system: two processes never share an endpoint id, not even with equal seeds.
 std::array<uint8_t, 16> random_endpoint_id();
+// Bytes for keys. Waits, if need be, until the system can give such; there is nothing to fall back on.
+void secret_bytes(std::span<uint8_t> out);
 
 }  // namespace mroce::net

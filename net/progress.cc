@@ -116,6 +116,7 @@ HelperRound Endpoint::Impl::round(Time at, uint64_t sockets, bool look_at_links,
     result.deadline = deadline();
     return result;
   }
+  report_refusals();
   unsent = transmit(at, budget.bursts);
   deliver_events();
   publish_deadline(at, unsent);
@@ -180,6 +181,22 @@ void Endpoint::Impl::publish_deadline(Time at, bool more) {
   const Time next = more ? at : std::min(engine->next_deadline(), wire->next_deadline());
   deadline_ns.store(ns_of(next), std::memory_order_seq_cst);
   helper.deadline_is(next);
+}
+
+// Without a sentence, all that a person would see is a time-out.
+void Endpoint::Impl::report_refusals() {
+  const EngineCounters& counters = engine->counters();
+  if (counters.drop_security != 0 && !told_of_mode) {
+    told_of_mode = true;
+    log(LogLevel::kWarn,
+        "refused a peer that allows no security mode that is allowed here (security={}); set security to the "
+        "same on both sides",
+        settings.text("security"));
+  }
+  if (counters.drop_key_id != 0 && !told_of_key) {
+    told_of_key = true;
+    log(LogLevel::kWarn, "refused a peer that has another pre-shared key; give both sides the same key_file");
+  }
 }
 
 void Endpoint::Impl::report_links(Time at) {

@@ -163,6 +163,10 @@ std::optional<std::string> refusal(std::string_view name, std::string_view value
     }
     return "log must be error, warn, info or debug; try warn";
   }
+  if (name == "security") {
+    if (value == "off" || value == "prefer" || value == "require") return std::nullopt;
+    return "security must be off, prefer or require; try require";
+  }
   if (name == "addresses") return refuse_addresses(value);
   if (name == "device_name") return refuse_device_name(value);
   if (name == "impair") {

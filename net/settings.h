@@ -18,23 +18,25 @@ namespace mroce::net {
 
 // X(name, textual default, sentence). The environment variable is MROCE_ + NAME in upper case; the flag
 // --name with dashes.
-#define MROCE_SETTINGS(X)                                                                            \
-  X(paths, "4", "paths of one connection in each direction, 1 to 32")                                \
-  X(planes, "8", "planes (pairs of local and remote addresses) that one connection may use, 1 to 8") \
-  X(addresses, "", "local addresses to use, comma-separated, in GID order; empty: all that are up")  \
-  X(base_port, "61440", "UDP port of slot 0; a process uses base_port + its slot")                   \
-  X(max_payload, "4096",                                                                             \
-    "most payload bytes in a packet, 1024 to 4096; less where the link's MTU asks for it")           \
-  X(window, "1M", "most bytes in flight on one connection, 64K to 64M")                              \
-  X(receive_buffer, "8M", "receive buffer to ask the kernel for; what it grants counts")             \
-  X(impair, "", "impairments of what this endpoint sends, see mroce run --help")                     \
-  X(seed, "", "seed of all random choices; empty: from the system")                                  \
-  X(relaxed, "0", "1: place last packets at once; breaks programs that poll the last byte")          \
-  X(ecn, "1", "set ECT(0) on packets and react to CE marks")                                         \
-  X(device_name, "mroce0", "name of the device that programs see")                                   \
-  X(stats_file, "", "at exit, write statistics as JSON to this file; %p is the process id")          \
-  X(stats_interval, "0", "write that file also every so many milliseconds; 0: at exit only")         \
-  X(trace, "", "write all packets to this pcapng file; %p is the process id")                        \
+#define MROCE_SETTINGS(X)                                                                                    \
+  X(paths, "4", "paths of one connection in each direction, 1 to 32")                                        \
+  X(planes, "8", "planes (pairs of local and remote addresses) that one connection may use, 1 to 8")         \
+  X(addresses, "", "local addresses to use, comma-separated, in GID order; empty: all that are up")          \
+  X(base_port, "61440", "UDP port of slot 0; a process uses base_port + its slot")                           \
+  X(max_payload, "4096",                                                                                     \
+    "most payload bytes in a packet, 1024 to 4096; less where the link's MTU asks for it")                   \
+  X(window, "1M", "most bytes in flight on one connection, 64K to 64M")                                      \
+  X(receive_buffer, "8M", "receive buffer to ask the kernel for; what it grants counts")                     \
+  X(impair, "", "impairments of what this endpoint sends, see mroce run --help")                             \
+  X(seed, "", "seed of all random choices; empty: from the system")                                          \
+  X(relaxed, "0", "1: place last packets at once; breaks programs that poll the last byte")                  \
+  X(ecn, "1", "set ECT(0) on packets and react to CE marks")                                                 \
+  X(security, "off", "encrypt with AES-GCM: off; prefer: if the peer does, too; require: talk to no others") \
+  X(key_file, "", "pre-shared key of security: a file of 32 bytes or 64 hexadecimal digits")                 \
+  X(device_name, "mroce0", "name of the device that programs see")                                           \
+  X(stats_file, "", "at exit, write statistics as JSON to this file; %p is the process id")                  \
+  X(stats_interval, "0", "write that file also every so many milliseconds; 0: at exit only")                 \
+  X(trace, "", "write all packets to this pcapng file; %p is the process id")                                \
   X(log, "warn", "what to say on standard error: error, warn, info, debug")
 
 struct Setting {

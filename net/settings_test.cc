@@ -72,6 +72,8 @@ TEST(Settings, a_value_out_of_range_is_refused_with_cause_and_hint) {
 
 TEST(Settings, every_rule_refuses_something) {
   const std::vector<std::pair<std::string, std::string>> bad = {{"paths", "33"},
+                                                                {"security", "on"},
+                                                                {"key_file", std::string(5000, 'k')},
                                                                 {"planes", "9"},
                                                                 {"addresses", "10.0.0"},
                                                                 {"addresses", ",127.0.0.1"},

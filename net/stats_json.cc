@@ -16,6 +16,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
 std::string program_name() {
   return program_invocation_name != nullptr ? program_invocation_name : "";
 }
@@ -97,6 +102,7 @@ Json connection_json(const ConnectionStats& connection, Time opened) {
   json["remote_port"] = connection.remote.port;
   json["state"] = connection.state;
   json["payload_mtu_bytes"] = connection.payload_mtu;
+  json["security"] = connection.security == 0 ? "crc32c" : "aes-gcm";
   json["opened_ns"] = (connection.opened - opened).count();
   json["active_ns"] = active_ns;
   json["memory_bytes"] = connection.memory_bytes;
@@ -123,6 +129,7 @@ std::string Endpoint::Impl::stats_json() const {
   Json json;
   json["schema"] = "mroce-stats-1";
   json["pid"] = getpid();
+  json["host"] = host_name();
   json["program"] = program_name();
   json["elapsed_ns"] = (clock_now() - opened).count();
   json["slot"] = receivers->slot();

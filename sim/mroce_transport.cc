@@ -64,6 +64,7 @@ EngineConfig config_for(const HostContext& context, const MroceOptions& options)
   config.link_overhead = context.wire.of(context.payload_mtu, kHeader) - (context.payload_mtu + kHeader);
   config.tail_hold = options.tail_hold;
   config.virtual_payload = true;
+  config.retry_above = UINT32_MAX;  // all connections begin at once here, and nobody lies about its address
   return config;
 }
 

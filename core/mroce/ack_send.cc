@@ -106,7 +106,7 @@ bool Engine::Impl::build_ack(Time now, Connection& c, TxBurst& out) {
   }
   Path& p = *any_path(c);
   ++c.counters.acks_sent;
-  single(out, p, wire::encode_ack(common(now, c, p, wire::Type::kAck), ack, {scratch_space(4096), 4096}));
+  single(out, c, p, wire::encode_ack(common(now, c, p, wire::Type::kAck), ack, {scratch_space(4096), 4096}));
   return true;
 }
 

@@ -88,7 +88,7 @@ bool Engine::Impl::next_new(Time now, Connection& c, uint32_t max_bytes, uint64_
     while (c.next_control != c.control.end() && c.control[c.next_control].accepted) ++c.next_control;
   }
   if (c.next_control != c.control.end()) {
-    if (wire::kDataBytes + wire::kStreamControlBytes + wire::kTrailerBytes > max_bytes) return false;
+    if (wire::kDataBytes + wire::kStreamControlBytes + c.trailer_bytes > max_bytes) return false;
     TxPacket packet;
     packet.kind = TxPacket::Kind::kControl;
     packet.stream = c.control[c.next_control].peer_stream;
@@ -110,7 +110,7 @@ bool Engine::Impl::next_new(Time now, Connection& c, uint32_t max_bytes, uint64_
   } else {
     payload = next_request_bytes(qp, c, op);
   }
-  const uint32_t bytes = static_cast<uint32_t>(wire::header_bytes(op) + payload + wire::kTrailerBytes);
+  const uint32_t bytes = static_cast<uint32_t>(wire::header_bytes(op) + payload + c.trailer_bytes);
   if (bytes > max_bytes) return false;
   const TxPacket packet = responses ? cut_response(c, qp) : cut_request(now, c, qp);
   cpsn = c.tx.end();
@@ -176,6 +176,7 @@ bool Engine::Impl::build_data_burst(Time now, Connection& c, TxBurst& out) {
   uint32_t first = UINT32_MAX;
   uint64_t total = 0;
   uint64_t cpsn = 0;
+  const uint64_t voids = c.counters.voids;
   while (chosen.size() < room && next_packet(now, c, *p, first, cpsn)) {
     if (!prepare_packet(now, c, cpsn)) continue;
     const uint32_t bytes = wire_bytes(c, c.tx[cpsn]);
@@ -185,7 +186,7 @@ bool Engine::Impl::build_data_burst(Time now, Connection& c, TxBurst& out) {
     if (bytes < first || total + first > budget) break;
   }
   if (chosen.empty()) return false;
-  total = keep_equal_sizes(c, first);
+  if (c.counters.voids != voids) total = keep_equal_sizes(c, first);
   const bool stalls = free <= chosen.size() || c.hints[p->plane].limited ||
                       c.inflight_bytes + total + c.full_packet() > window;
   const bool ask = stalls || !more_to_send(now, c) || c.tx.end() >= c.cpsn_limit;

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "core/base/address.h"
@@ -23,10 +25,14 @@ struct LocalPort {
   bool up = true;
 };
 
-enum class SecurityMode : uint8_t { kCrc32c = 0, kAesGcm = 2 };  // kAesGcm is negotiable but refused so far
+// Which modes are offered and taken: 0 (CRC-32C) only; both, 2 (AES-GCM) if the peer has it; 2 only.
+enum class SecurityPolicy : uint8_t { kOff, kPrefer, kRequire };
 
 struct EngineConfig {
-  uint64_t seed = 1;                      // connection ids, first sequence numbers, entropy
+  uint64_t seed = 1;  // entropy of paths, and what `entropy` is not there for
+  // Random bytes that nobody can guess, for keys, cookies, tokens, connection ids and first sequence numbers;
+  // empty: from the seeded generator, so that a run can be repeated (tests, simulation).
+  std::function<void(std::span<uint8_t>)> entropy;
   std::array<uint8_t, 16> endpoint_id{};  // random per process
   uint8_t slot = 0;                       // bits 23-16 of every QPN; UDP port = base_port + slot
   uint16_t base_port = 61440;
@@ -64,7 +70,11 @@ struct EngineConfig {
   bool ecn = true;                  // set ECT(0)
   bool virtual_payload = false;     // see engine.h, "Virtual payload"
   bool tail_hold = true;            // visibility order for last-byte polling; see docs/spec
-  SecurityMode security = SecurityMode::kCrc32c;
+  SecurityPolicy security = SecurityPolicy::kOff;        // anything else is impossible with virtual_payload
+  std::optional<std::array<uint8_t, 32>> preshared_key;  // mode 2: without it peers are not authenticated
+  uint64_t key_update_packets = 1 << 23;                 // mode 2: of one direction, with one key
+  uint64_t tag_failure_limit = 1ULL << 36;               // mode 2: failed checks that end a connection
+  uint32_t retry_above = 64;  // connections that are not validated, before an INIT needs a cookie
 
   uint32_t max_qp = 65519;  // limits reported by verbs
   uint32_t max_cq = 65536;

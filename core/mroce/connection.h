@@ -17,6 +17,7 @@
 #include "core/mroce/path.h"
 #include "core/mroce/queue_pair.h"
 #include "core/mroce/rate_hints.h"
+#include "core/mroce/security.h"
 #include "core/wire/codec.h"
 
 namespace mroce {
@@ -68,6 +69,12 @@ class CpsnWindow {
   std::vector<uint64_t> words_;  // bit of CPSN c at c mod (64 x size), size a power of two
 };
 
+inline constexpr uint8_t kModeCrc = 0;  // numbers of the wire
+inline constexpr uint8_t kModeGcm = 2;
+constexpr uint8_t mode_bit(uint8_t mode) {
+  return static_cast<uint8_t>(1u << mode);
+}
+
 struct Connection {
   static constexpr uint32_t kResponses = 1u << 16;
   // kTimeWait: the peer said CLOSE; we stay to repeat CLOSE_ACK.
@@ -85,12 +92,18 @@ struct Connection {
   uint32_t port = 0;  // primary local port
   UdpAddress remote;  // primary, with the peer's listening port
   uint32_t payload_mtu = 1024;
+  uint8_t trailer_bytes = wire::kTrailerBytes;
+  uint8_t key_phase = 0;     // flag EPH of what we send: 0 or flag::kKeyPhase
   uint64_t peer_window = 0;  // packets
   uint64_t peer_receive_buffer = 0;
   std::vector<wire::InitPort> peer_ports;
   uint32_t planes = 1;
 
+  std::unique_ptr<Security> security;  // mode 2; none in mode 0
+  uint8_t mode() const { return security == nullptr ? kModeCrc : kModeGcm; }
+
   // Handshake
+  std::unique_ptr<Opening> opening;  // while it is needed
   uint32_t init_tries = 0;
   Time init_at = kNever;  // next INIT
   bool init_ack_due = false;
@@ -172,12 +185,12 @@ struct Connection {
 
   uint64_t first_cpsn = 0;  // ours
   uint64_t first_pseq = 0;  // ours, the same on every path
-  uint32_t full_packet() const { return payload_mtu + 56 + static_cast<uint32_t>(wire::kTrailerBytes); }
+  uint32_t full_packet() const { return payload_mtu + 56 + trailer_bytes; }
   bool alive() const { return state == State::kOpen || state == State::kDraining; }
   uint64_t window_bytes(uint64_t cap) const {
     uint64_t w = peer_receive_buffer / 2 < cap ? peer_receive_buffer / 2 : cap;
     w = w * (128u - peer_penalty) / 128;
-    const uint64_t least = 2 * (uint64_t{payload_mtu} + wire::kMaxHeaderBytes + wire::kTrailerBytes);
+    const uint64_t least = 2 * (uint64_t{payload_mtu} + wire::kMaxHeaderBytes + trailer_bytes);
     return w < least ? least : w;
   }
 };

@@ -110,6 +110,7 @@ struct ConnectionStats {
   UdpAddress remote;
   std::string state;
   uint32_t payload_mtu = 0;
+  uint8_t security = 0;  // mode
   Time opened{};
   Time first_data{};  // first payload sent or received
   Time last_data{};

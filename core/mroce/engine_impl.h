@@ -3,6 +3,9 @@
 //   objects.cc        PDs, MRs, CQs, SRQs
 //   queue_pair.cc     create, modify, destroy, post; error and flush
 //   handshake.cc      INIT, INIT_ACK, version; making a connection's planes and paths
+//   accept.cc         what becomes of an INIT
+//   retry.cc          RETRY: cookies instead of state
+//   security.cc       mode 2: keys, sealing, opening
 //   goodbye.cc        CLOSE, RESET, loss of a connection
 //   streams.cc        STREAM_OPEN … CREDIT_RETURN: life cycle of a stream, credits
 //   requester.cc      cutting work requests into packets, responses, completions
@@ -20,8 +23,10 @@
 #pragma once
 
 #include <array>
+#include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -68,6 +73,10 @@ struct Verdict {
   static Verdict reject(wire::NakCode code, uint32_t arg = 0) { return {Kind::kReject, code, arg}; }
 };
 
+// How the payload of a packet gets behind its header: as slices of the application's memory, copied, or
+// encrypted.
+enum class PayloadWay : uint8_t { kSlice, kStage, kSeal };
+
 struct Engine::Impl {
   Impl(EngineConfig configuration, Memory& memory_interface);
 
@@ -106,11 +115,13 @@ struct Engine::Impl {
   Connection* new_connection(Time now);
   void send_init(Time now, Connection& c);
   void fill_init(const Connection& c, wire::Init& init) const;
+  static void fill_grant(const Connection& c, wire::Init& init);
+  void fill_first(Connection& c, wire::Init& init);
   std::vector<uint32_t> plane_ports(uint32_t primary, const Gid& remote) const;
   uint32_t offered_payload(uint32_t port, const Gid& remote) const;
   bool is_local(const Gid& address) const;
   void on_init(Time now, const RxMeta& meta, wire::In datagram);
-  void on_init_ack(Time now, Connection& c, wire::In datagram);
+  void on_init_ack(Time now, Connection& c, wire::In body, wire::In tag);
   void accept_peer(Time now, Connection& c, const wire::Init& init);
   void make_paths(Time now, Connection& c, uint32_t count);
   void became_open(Time now, Connection& c);
@@ -120,6 +131,43 @@ struct Engine::Impl {
   Connection* crossing(const Connection& c) const;
   void queue_reply(uint32_t port, const UdpAddress& to, std::vector<std::byte> bytes, size_t size);
   void reset_stale(const Connection& c, const wire::Init& init);
+
+  // ---- accept.cc
+  enum class Repetition : uint8_t { kNo, kAnswer, kIgnore };
+  Repetition repeats(const Connection& c, const wire::Init& init, uint8_t mode, wire::In datagram) const;
+  void answer_existing(const RxMeta& meta, const UdpAddress& peer, const Connection& existing,
+                       const wire::Init& init, size_t bytes);
+  void accept(Time now, const RxMeta& meta, const wire::Init& init, uint8_t mode, wire::In datagram);
+  void begin_as_acceptor(Time now, const RxMeta& meta, const wire::Init& init, uint8_t mode,
+                         wire::In datagram, Connection* c);
+  Connection* called(const UdpAddress& peer, const wire::Init& init, bool& ours_wins);
+
+  // ---- retry.cc
+  wire::Cookie cookie_for(uint32_t slot, const Gid& from, const wire::Init& init);
+  bool has_good_cookie(Time now, const Gid& from, const wire::Init& init);
+  void send_retry(Time now, const RxMeta& meta, const UdpAddress& peer, const wire::Init& init);
+  void on_retry(Time now, Connection& c, wire::In datagram);
+
+  // ---- security.cc
+  void draw(std::span<uint8_t> out);  // what others must not guess
+  uint64_t draw64();
+  uint8_t offered_modes() const;
+  std::optional<uint8_t> choose_mode(const wire::Init& init);
+  bool same_key_id(const wire::Init& init);
+  std::unique_ptr<Opening> new_opening();
+  static void secure(Connection& c, std::unique_ptr<Security> security);
+  void fill_offer(Connection& c, wire::Init& init);
+  void agree_as_acceptor(Connection& c, std::unique_ptr<Opening> opening, const crypto::Key32& shared,
+                         wire::In datagram);
+  std::unique_ptr<Security> agree_as_initiator(const Connection& c, const wire::Init& init, wire::In body,
+                                               wire::In tag);
+  static void seal_other(Connection& c, const Path& p, std::byte* start, size_t bytes);
+  void seal_data(Connection& c, const Path& p, const TxPacket& packet, QueuePair* qp, wire::In header);
+  std::optional<wire::In> open_datagram(Time now, Connection& c, const wire::Common& header,
+                                        wire::In datagram);
+  template <class Opens>
+  bool open_in_phase(Time now, Connection& c, uint8_t phase, const Opens& opens);
+  void maintain_keys(Time now, Connection& c);
 
   // ---- goodbye.cc
   void shutdown(Time now);
@@ -227,14 +275,16 @@ struct Engine::Impl {
   bool prepare_packet(Time now, Connection& c, uint64_t cpsn);
   void fill_request(const TxPacket& packet, QueuePair& qp, wire::Common& h, wire::Data& d);
   void fill_response(const TxPacket& packet, QueuePair& qp, wire::Data& d);
-  uint32_t gather_request(const TxPacket& packet, QueuePair& qp, bool stage, uint32_t crc);
-  uint32_t gather_response(const TxPacket& packet, QueuePair& qp, bool stage, uint32_t crc);
-  uint32_t add_payload(const std::byte* data, uint32_t bytes, bool stage, uint32_t crc);
+  QueuePair* fill_packet(Connection& c, const TxPacket& packet, wire::Common& h, wire::Data& d);
+  uint32_t gather(Connection& c, const TxPacket& packet, QueuePair* qp, PayloadWay way, uint32_t crc);
+  uint32_t gather_request(const TxPacket& packet, QueuePair& qp, PayloadWay way, uint32_t crc);
+  uint32_t gather_response(const TxPacket& packet, QueuePair& qp, PayloadWay way, uint32_t crc);
+  uint32_t add_payload(const std::byte* data, uint32_t bytes, PayloadWay way, uint32_t crc);
   void note_sent(Time now, Connection& c, Path& p, uint64_t cpsn, uint32_t bytes);
   bool build_control(Time now, Connection& c, TxBurst& out);
   bool tail_loss_probe(Time now, Connection& c, TxBurst& out);
   static void send_through(TxBurst& out, const Path& p, Ecn ecn);
-  void single(TxBurst& out, Path& p, size_t bytes);
+  void single(TxBurst& out, Connection& c, Path& p, size_t bytes);
   wire::Common common(Time now, const Connection& c, Path& p, wire::Type type) const;
   std::byte* scratch_space(size_t bytes);
   void add_scratch(size_t bytes);
@@ -244,6 +294,10 @@ struct Engine::Impl {
   // ---- receive.cc
   void on_burst(Time now, const RxMeta& meta, wire::In bytes, uint32_t segment_bytes);
   void on_datagram(Time now, const RxMeta& meta, wire::In datagram, Connection*& cached);
+  void on_maybe_sealed(Time now, const RxMeta& meta, const wire::Common& header, wire::In datagram,
+                       Connection*& cached);
+  Connection* find_connection(const wire::Common& header, Connection* cached);
+  static uint64_t expand_data_pseq(const Connection& c, const wire::Common& header);
   void on_control_datagram(Time now, Connection& c, const wire::Common& header, wire::In body);
   void on_data(Time now, Connection& c, const RxMeta& meta, const wire::Common& header, wire::In datagram);
   void acknowledge_burst(Time now, Connection& c);
@@ -369,7 +423,9 @@ struct Engine::Impl {
     UdpAddress to;
     std::vector<std::byte> bytes;
   };
-  Ring<Reply> replies;  // VERSION answers, bounded
+  Ring<Reply> replies;              // VERSION, RETRY and "existing" answers, bounded
+  std::array<uint8_t, 8> key_id{};  // of config.preshared_key
+  std::optional<crypto::Key32> cookie_secret;
 
   // Scratch of the burst that was polled last
   std::vector<std::byte> scratch;
@@ -377,6 +433,8 @@ struct Engine::Impl {
   std::vector<Slice> slices;
   std::vector<uint64_t> chosen;
   std::vector<std::byte> reply_bytes;
+  crypto::Aead* sealing = nullptr;  // of the DATA packet that is being encrypted
+  std::vector<std::byte> opened;    // the DATA packet that was decrypted last
 };
 
 }  // namespace mroce

@@ -19,12 +19,16 @@ using wire::Init;
 namespace {
 constexpr uint32_t kUdpIpv4 = 28;
 constexpr uint32_t kUdpIpv6 = 48;
-constexpr uint32_t kDataOverhead = 60;  // longest header of a packet with payload (56) and trailer
-constexpr size_t kMaxInitBytes = 9216;  // no packet of ours is larger, and the answer has the same size
-constexpr uint8_t kInitExisting = 1;    // INIT_ACK flags bit 0
+constexpr uint32_t kDataOverhead = 60;    // longest header of a packet with payload (56) and trailer
+constexpr uint32_t kSealedOverhead = 72;  // the same in mode 2
+constexpr size_t kMaxInitBytes = 9216;    // no packet of ours is larger, and the answer has the same size
 
 Nanos init_interval(uint32_t tries) {
   return std::min(millis(250), millis(10) * (1 << std::min(tries, 5u)));
+}
+
+uint32_t data_overhead(const EngineConfig& config) {
+  return config.security == SecurityPolicy::kOff ? kDataOverhead : kSealedOverhead;
 }
 
 bool lists(const std::vector<wire::InitPort>& ports, const Gid& address) {
@@ -60,7 +64,7 @@ uint32_t Engine::Impl::offered_payload(uint32_t port, const Gid& remote) const {
     const bool ask = i == port && config.link_mtu_to;
     link = std::min(link, ask ? config.link_mtu_to(i, remote) : config.ports[i].link_mtu);
   }
-  const uint32_t overhead = (remote.is_v4_mapped() ? kUdpIpv4 : kUdpIpv6) + kDataOverhead;
+  const uint32_t overhead = (remote.is_v4_mapped() ? kUdpIpv4 : kUdpIpv6) + data_overhead(config);
   const uint32_t payload = link > overhead + 512 ? (link - overhead) / 32 * 32 : 512;
   return std::min(payload, config.max_payload);
 }
@@ -69,12 +73,12 @@ Connection* Engine::Impl::new_connection(Time now) {
   if (by_id.size() >= config.max_connections) return nullptr;
   auto c = std::make_unique<Connection>();
   do {
-    c->local_id = static_cast<uint32_t>(rng.next());
+    c->local_id = static_cast<uint32_t>(draw64());
   } while (c->local_id == 0 || by_id.contains(c->local_id));
   c->started = c->last_heard = now;
-  c->first_cpsn = static_cast<uint32_t>(rng.next());
-  c->first_pseq = static_cast<uint32_t>(rng.next());
-  for (auto& byte : c->reset_token) byte = static_cast<uint8_t>(rng.next());
+  c->first_cpsn = static_cast<uint32_t>(draw64());
+  c->first_pseq = static_cast<uint32_t>(draw64());
+  draw(c->reset_token);
   c->tx.restart(c->first_cpsn);
   c->cpsn_limit = c->peer_cack = c->first_cpsn;
   const auto hole = std::find(connections.begin(), connections.end(), nullptr);
@@ -97,7 +101,8 @@ Result<Connection*> Engine::Impl::connect(Time now, uint32_t port, const UdpAddr
   c->initiator = true;
   c->port = port;
   c->remote = remote;
-  c->nonce = rng.next();
+  c->nonce = draw64();
+  if (config.security != SecurityPolicy::kOff) c->opening = new_opening();
   c->init_at = now;
   make_paths(now, *c, 1);
   by_address[remote] = c;
@@ -107,7 +112,7 @@ Result<Connection*> Engine::Impl::connect(Time now, uint32_t port, const UdpAddr
 }
 
 void Engine::Impl::fill_init(const Connection& c, Init& init) const {
-  init.security = c.initiator ? uint8_t{1} : uint8_t{0};
+  init.security = c.initiator ? offered_modes() : c.mode();
   init.scid = c.local_id;
   init.endpoint_id = config.endpoint_id;
   init.reset_token = c.reset_token;
@@ -126,10 +131,33 @@ void Engine::Impl::fill_init(const Connection& c, Init& init) const {
   }
 }
 
+// What an INIT_ACK says otherwise than an INIT.
+void Engine::Impl::fill_grant(const Connection& c, Init& init) {
+  init.max_paths = static_cast<uint8_t>(c.paths.size());
+  init.cpsn_window = static_cast<uint32_t>(c.peer_window);
+}
+
+// INIT or INIT_ACK but for its payload MTU. In mode 2 it was settled when it was first needed.
+void Engine::Impl::fill_first(Connection& c, Init& init) {
+  if (c.initiator) {
+    if (c.opening != nullptr && c.opening->keys) {
+      fill_offer(c, init);
+    } else {
+      fill_init(c, init);
+    }
+    if (c.opening != nullptr) init.cookie = c.opening->cookie;
+  } else if (c.security != nullptr) {
+    init = *c.opening->own;
+  } else {
+    fill_init(c, init);
+    fill_grant(c, init);
+  }
+}
+
 // Builds INIT or INIT_ACK into scratch; transmit.cc sends it.
 void Engine::Impl::send_init(Time now, Connection& c) {
   Init init;
-  fill_init(c, init);
+  fill_first(c, init);
   size_t size = 0;
   Path& p = c.paths.front();
   if (c.initiator) {
@@ -139,14 +167,12 @@ void Engine::Impl::send_init(Time now, Connection& c) {
     if (c.init_tries >= 8) payload = std::min(payload, 1024u);
     c.init_payload = payload;
     init.payload_mtu = static_cast<uint16_t>(payload);
-    size = std::max<size_t>(payload + kDataOverhead, wire::kMinInitBytes) - wire::kTrailerBytes;
+    size = std::max<size_t>(payload + data_overhead(config), wire::kMinInitBytes) - wire::kTrailerBytes;
     ++c.init_tries;
     c.init_at = MROCE_MUTANT(kInitOnce) ? kNever : now + init_interval(c.init_tries);
   } else {
     init.payload_mtu = static_cast<uint16_t>(c.payload_mtu);
-    init.max_paths = static_cast<uint8_t>(c.paths.size());
-    init.cpsn_window = static_cast<uint32_t>(c.peer_window);
-    size = c.init_ack_bytes - wire::kTrailerBytes;
+    size = c.init_ack_bytes - c.trailer_bytes;
     c.init_ack_due = false;
   }
   const Common header = common(now, c, p, c.initiator ? wire::Type::kInit : wire::Type::kInitAck);
@@ -168,85 +194,18 @@ void Engine::Impl::on_init(Time now, const RxMeta& meta, wire::In datagram) {
     return;
   }
   if (init.scid == 0 || init.nports == 0 || init.payload_mtu < 512 || init.max_paths == 0 ||
-      init.cpsn_window < 64 || (init.security & 1) == 0 || init.listen_port == 0 ||
-      meta.port >= config.ports.size()) {
+      init.cpsn_window < 64 || init.listen_port == 0 || meta.port >= config.ports.size()) {
     ++counters.drop_malformed;
     return;
   }
-  const UdpAddress peer{meta.from.ip, init.listen_port};
-  const bool self = init.endpoint_id == config.endpoint_id;
-  Connection* existing = nullptr;
-  for (const auto& each : connections) {
-    Connection* c = each.get();
-    if (c == nullptr || c->state == Connection::State::kClosed || c->state == Connection::State::kTimeWait)
-      continue;
-    if (!c->initiator && c->peer_endpoint == init.endpoint_id && c->peer_id == init.scid) {
-      // Our INIT_ACK was lost. The initiator may have lowered its offer since; nothing is cut to size before
-      // it is open.
-      if (!c->validated) c->payload_mtu = std::min<uint32_t>(c->payload_mtu, init.payload_mtu);
-      c->init_ack_due = true;
-      c->init_ack_bytes = static_cast<uint32_t>(datagram.size() + wire::kTrailerBytes);
-      want_tx(*c);
-      return;
-    }
-    if (!self && c->state == Connection::State::kOpen && c->peer_endpoint == init.endpoint_id &&
-        !MROCE_MUTANT(kSecondConnection))
-      existing = c;
-  }
-  if (shutting_down) return;
-  if (existing != nullptr) {
-    Init answer;
-    fill_init(*existing, answer);
-    answer.flags = kInitExisting;
-    answer.nonce = init.nonce;
-    answer.payload_mtu = static_cast<uint16_t>(existing->payload_mtu);
-    answer.max_paths = 1;
-    answer.known_cid = existing->peer_id;
-    Common header;
-    header.type = wire::Type::kInitAck;
-    header.dcid = init.scid;
-    std::vector<std::byte> bytes(datagram.size() + wire::kTrailerBytes);
-    const size_t size = wire::encode_init(header, answer, datagram.size(), bytes);
-    queue_reply(meta.port, peer, std::move(bytes), size);
-    return;
-  }
-  Connection* c = nullptr;
-  if (const auto it = by_address.find(peer); it != by_address.end() && !self) {
-    c = it->second;
-    if (c->state == Connection::State::kInitSent) {
-      if ((config.endpoint_id < init.endpoint_id) != MROCE_MUTANT(kBothWin))
-        return;  // ours wins; the peer answers it
-    } else {
-      c = nullptr;  // an endpoint that is gone had this address
-    }
-  }
-  if (c == nullptr) {
-    c = new_connection(now);
-    if (c == nullptr) {
-      ++counters.drop_limit;
-      return;
-    }
-    // A connection that works is not given up for an INIT, which anybody may send: heard_from() decides.
-    if (!self) by_address.try_emplace(peer, c);
-  }
-  c->initiator = false;
-  c->init_at = kNever;
-  c->port = meta.port;
-  c->remote = peer;
-  c->nonce = init.nonce;
-  c->init_ack_due = true;
-  c->init_ack_bytes = static_cast<uint32_t>(datagram.size() + wire::kTrailerBytes);
-  c->payload_mtu = std::min<uint32_t>(init.payload_mtu, offered_payload(meta.port, meta.from.ip));
-  accept_peer(now, *c, init);
-  const uint32_t most = MROCE_MUTANT(kAllPaths) ? config.max_paths : init.max_paths;
-  make_paths(now, *c, std::min<uint32_t>(most, config.max_paths));
-  became_open(now, *c);
-  if (MROCE_MUTANT(kChallengesStrangers)) heard_from(now, *c);
+  const auto mode = choose_mode(init);
+  if (mode) accept(now, meta, init, *mode, datagram);
 }
 
-void Engine::Impl::on_init_ack(Time now, Connection& c, wire::In datagram) {
+// `tag`: what follows `body` if its trailer is one of mode 2, which is checked here; else the CRC was right.
+void Engine::Impl::on_init_ack(Time now, Connection& c, wire::In body, wire::In tag) {
   Init init;
-  if (!wire::decode_init(datagram, init) || init.magic != wire::kMagic) {
+  if (!wire::decode_init(body, init) || init.magic != wire::kMagic) {
     ++counters.drop_malformed;
     return;
   }
@@ -255,7 +214,7 @@ void Engine::Impl::on_init_ack(Time now, Connection& c, wire::In datagram) {
     ++counters.drop_connection;
     return;
   }
-  if ((init.flags & kInitExisting) != 0) {
+  if ((init.flags & static_cast<uint8_t>(wire::InitAckFlag::kExists)) != 0) {
     const auto it = by_id.find(init.known_cid);
     if (it != by_id.end() && it->second->state == Connection::State::kInitSent)
       return;  // its own INIT_ACK is late
@@ -271,10 +230,19 @@ void Engine::Impl::on_init_ack(Time now, Connection& c, wire::In datagram) {
   }
   if (init.payload_mtu > c.init_payload)
     return;  // answers an offer that was withdrawn; a smaller one is under way
-  if (init.scid == 0 || init.nports == 0 || init.security != 0 || init.max_paths == 0 ||
-      init.payload_mtu < 512 || init.cpsn_window < 64 || init.cpsn_window > config.cpsn_window ||
-      init.version_min > wire::kVersion || init.version_max < wire::kVersion) {
+  if (init.scid == 0 || init.nports == 0 || (init.security != kModeCrc && tag.empty()) ||
+      init.max_paths == 0 || init.payload_mtu < 512 || init.cpsn_window < 64 ||
+      init.cpsn_window > config.cpsn_window || init.version_min > wire::kVersion ||
+      init.version_max < wire::kVersion) {
     ++counters.drop_malformed;
+    return;
+  }
+  std::unique_ptr<Security> security;
+  if (!tag.empty()) {
+    security = agree_as_initiator(c, init, body, tag);
+    if (security == nullptr) return;
+  } else if (config.security == SecurityPolicy::kRequire) {
+    ++counters.drop_security;
     return;
   }
   accept_peer(now, c, init);
@@ -287,7 +255,9 @@ void Engine::Impl::on_init_ack(Time now, Connection& c, wire::In datagram) {
     return;
   }
   c.payload_mtu = MROCE_MUTANT(kOwnPayload) ? c.init_payload : init.payload_mtu;
-  if (c.init_tries == 1) c.rtt.sample(now - c.started);
+  if (security != nullptr) secure(c, std::move(security));
+  const bool repeated = c.init_tries != 1 || (c.opening != nullptr && c.opening->retries != 0);
+  if (!repeated) c.rtt.sample(now - c.started);
   make_paths(now, c, std::min<uint32_t>(init.max_paths, config.max_paths));
   became_open(now, c);
   if (other != nullptr && config.endpoint_id < c.peer_endpoint && !other->validated) merge_into(*other, c);
@@ -391,6 +361,8 @@ void Engine::Impl::heard_from(Time now, Connection& c) {
   c.oldest_unanswered = kNever;
   if (c.validated) return;
   c.validated = true;
+  if (c.security != nullptr) c.init_ack_due = false;  // the peer has had it, or had no keys
+  c.opening.reset();
   if (!c.initiator && c.peer_endpoint != config.endpoint_id) by_address[c.remote] = &c;
   for (const auto& each : connections) {
     const bool waits = each != nullptr && each->state == Connection::State::kInitSent && each->yields;

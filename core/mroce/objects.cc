@@ -35,10 +35,13 @@ Engine::Impl::Impl(EngineConfig configuration, Memory& memory_interface)
       memory(memory_interface),
       rng(config.seed),
       mrs(rng.next(), config.max_mr) {
+  MROCE_ASSERT(config.security == SecurityPolicy::kOff || !config.virtual_payload);
+  key_id = key_id_of(config.preshared_key);
+  const size_t trailer = config.security == SecurityPolicy::kOff ? wire::kTrailerBytes : wire::kTagBytes;
   const size_t segments = config.virtual_payload ? 1 + config.max_burst_bytes / 1024 : kMaxSegments;
   const size_t bytes =
       config.virtual_payload ? std::max<size_t>(4096, 2 * config.max_payload) : kMaxBurstBytes;
-  scratch.resize(bytes + segments * (wire::kMaxHeaderBytes + wire::kTrailerBytes));
+  scratch.resize(bytes + segments * (wire::kMaxHeaderBytes + trailer));
   slices.reserve(kMaxSegments * 4);
   chosen.reserve(kMaxSegments);
   next_stream = static_cast<uint16_t>(16 + rng.below(1024));

@@ -198,7 +198,7 @@ bool Engine::Impl::build_probe(Time now, Connection& c, Path& p, TxBurst& out) {
     p.probe_interval = std::max(first, p.probe_interval);
   }
   p.probe_flying = true;
-  p.probe_token = rng.next();
+  p.probe_token = draw64();
   p.probe_sent = now;
   p.probe_at = now + p.probe_interval;
   ++p.counters.probes;
@@ -206,8 +206,8 @@ bool Engine::Impl::build_probe(Time now, Connection& c, Path& p, TxBurst& out) {
   probe.token = p.probe_token;
   probe.kind = kChallenge;
   const wire::Common h = common(now, c, p, wire::Type::kProbe);
-  const size_t size = c.full_packet() - wire::kTrailerBytes;
-  single(out, p, wire::encode_probe(h, probe, size, {scratch_space(size + 64), size + 64}));
+  const size_t size = c.full_packet() - c.trailer_bytes;
+  single(out, c, p, wire::encode_probe(h, probe, size, {scratch_space(size + 64), size + 64}));
   return true;
 }
 
@@ -228,6 +228,9 @@ void Engine::Impl::on_probe(Time now, Connection& c, const wire::Common& header,
 
 void Engine::Impl::on_probe_ack(Time now, Connection& c, const wire::ProbeAck& answer) {
   heard_from(now, c);
+  if (c.security != nullptr && c.security->asked && answer.token == c.security->asked_token) {
+    c.security->tx_confirmed = true;
+  }
   for (Path& p : c.paths) {
     if (!p.probe_flying || p.probe_token != answer.token) continue;
     p.probe_flying = false;

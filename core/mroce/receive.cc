@@ -1,7 +1,8 @@
 // Datagrams in: which connection, which numbers, new or duplicate.
 //
 // A packet is looked at in this order, and nothing changes before it has passed all that concern it: length,
-// version, integrity, connection id, path number, PSEQ window, CPSN window. The connection's CPSN window
+// version, integrity, connection id, path number, PSEQ window, CPSN window. (Where there may be connections
+// of mode 2, the connection comes before integrity, since it says what that is.) The connection's CPSN window
 // decides whether a packet is new; only then the stream sees it. A packet that the stream refuses leaves its
 // PSEQ bit clear, so that it is offered again, with a NAK in the same ACK.
 #include <algorithm>
@@ -19,6 +20,18 @@ namespace {
 constexpr uint64_t kPseqAhead = 1u << 16;  // a PSEQ further than this above the highest seen is not believed
 constexpr uint32_t kBurstAck = 8;          // a burst of so many packets is acknowledged at once
 constexpr size_t kMaxNaksWaiting = wire::kMaxAckNaks;
+constexpr uint8_t kInitExisting = static_cast<uint8_t>(wire::InitAckFlag::kExists);
+
+// Of what has no connection with keys, or of which an endpoint without its state must be able to make one.
+bool always_has_crc(Type type) {
+  return type == Type::kInit || type == Type::kRetry || type == Type::kVersion || type == Type::kReset;
+}
+
+bool is_sealed_init_ack(wire::In datagram) {
+  if (datagram.size() < wire::end_of::init + wire::kTagBytes) return false;
+  const uint8_t flags = wire::get<wire::at::init::flags>(datagram.data());
+  return (flags & kInitExisting) == 0 && wire::get<wire::at::init::security>(datagram.data()) == kModeGcm;
+}
 }  // namespace
 
 // ---- RxPath, CpsnWindow
@@ -111,6 +124,21 @@ void Engine::Impl::on_burst(Time now, const RxMeta& meta, wire::In bytes, uint32
   if (touched != nullptr) acknowledge_burst(now, *touched);
 }
 
+[[gnu::always_inline]] inline Connection* Engine::Impl::find_connection(const Common& header,
+                                                                        Connection* cached) {
+  if (header.path >= wire::kMaxPaths) {
+    ++counters.drop_path;
+    return nullptr;
+  }
+  if (cached != nullptr && cached->local_id == header.dcid) return cached;
+  const auto it = by_id.find(header.dcid);
+  if (it == by_id.end()) {
+    ++counters.drop_connection;
+    return nullptr;
+  }
+  return it->second;
+}
+
 void Engine::Impl::on_datagram(Time now, const RxMeta& meta, wire::In datagram, Connection*& cached) {
   Common header;
   if (datagram.size() < wire::kCommonBytes + wire::kTrailerBytes || !wire::decode_common(datagram, header)) {
@@ -123,6 +151,10 @@ void Engine::Impl::on_datagram(Time now, const RxMeta& meta, wire::In datagram, 
         wire::check_trailer(datagram)) {
       send_version(meta, header);
     }
+    return;
+  }
+  if (config.security != SecurityPolicy::kOff && !always_has_crc(header.type)) [[unlikely]] {
+    on_maybe_sealed(now, meta, header, datagram, cached);
     return;
   }
   if (!config.virtual_payload && !wire::check_trailer(datagram)) {
@@ -138,18 +170,37 @@ void Engine::Impl::on_datagram(Time now, const RxMeta& meta, wire::In datagram, 
     on_init(now, meta, body);
     return;
   }
-  if (header.path >= wire::kMaxPaths) {
-    ++counters.drop_path;
-    return;
+  Connection* const c = find_connection(header, cached);
+  if (c == nullptr) return;
+  cached = c;
+  if (header.type == Type::kData) {
+    on_data(now, *c, meta, header, body);
+  } else {
+    on_control_datagram(now, *c, header, body);
   }
-  Connection* c = cached != nullptr && cached->local_id == header.dcid ? cached : nullptr;
-  if (c == nullptr) {
-    const auto it = by_id.find(header.dcid);
-    if (it == by_id.end()) {
-      ++counters.drop_connection;
+}
+
+// A datagram whose trailer is a CRC or a tag: its connection says which. Nothing changes before it is right.
+void Engine::Impl::on_maybe_sealed(Time now, const RxMeta& meta, const Common& header, wire::In datagram,
+                                   Connection*& cached) {
+  Connection* const c = find_connection(header, cached);
+  if (c == nullptr) return;
+  if (header.type == Type::kInitAck) {
+    if (c->security != nullptr) return;  // a repetition
+    if (is_sealed_init_ack(datagram)) {
+      const size_t bytes = datagram.size() - wire::kTagBytes;
+      on_init_ack(now, *c, datagram.first(bytes), datagram.subspan(bytes));
       return;
     }
-    c = it->second;
+  }
+  wire::In body = datagram.first(datagram.size() - wire::kTrailerBytes);
+  if (c->security != nullptr) {
+    const auto opened_datagram = open_datagram(now, *c, header, datagram);
+    if (!opened_datagram) return;
+    body = *opened_datagram;
+  } else if (!wire::check_trailer(datagram)) {
+    ++counters.drop_crc;
+    return;
   }
   cached = c;
   if (header.type == Type::kData) {
@@ -162,7 +213,7 @@ void Engine::Impl::on_datagram(Time now, const RxMeta& meta, wire::In datagram, 
 void Engine::Impl::on_control_datagram(Time now, Connection& c, const Common& header, wire::In body) {
   switch (header.type) {
     case Type::kInitAck:
-      on_init_ack(now, c, body);
+      on_init_ack(now, c, body, {});
       return;
     case Type::kClose:
       if (c.state != State::kInitSent) on_close(now, c, body);
@@ -172,6 +223,9 @@ void Engine::Impl::on_control_datagram(Time now, Connection& c, const Common& he
       return;
     case Type::kReset:
       on_reset(now, c, body);
+      return;
+    case Type::kRetry:
+      on_retry(now, c, body);
       return;
     case Type::kAck: {
       wire::Ack ack;
@@ -204,9 +258,15 @@ void Engine::Impl::on_control_datagram(Time now, Connection& c, const Common& he
       return;
     }
     default:
-      ++counters.drop_type;  // RETRY, VERSION (only one version exists), UD and CM: not in this version
+      ++counters.drop_type;  // VERSION (only one version exists), UD and CM: not in this version
       return;
   }
+}
+
+// The PSEQ of a DATA datagram in full, as nonces need it: nearest to the highest of its path so far.
+uint64_t Engine::Impl::expand_data_pseq(const Connection& c, const Common& header) {
+  const bool seen = header.path < c.rx_paths.size() && c.rx_paths[header.path].seen;
+  return wire::expand32(header.pseq, seen ? c.rx_paths[header.path].largest : c.first_pseq_peer);
 }
 
 void Engine::Impl::on_data(Time now, Connection& c, const RxMeta& meta, const Common& header,

@@ -23,11 +23,12 @@ std::string_view name_of(Connection::State state) {
 }
 
 size_t memory_of(const Connection& c) {
-  size_t bytes = sizeof c + c.received.memory_bytes() + c.rx_paths.capacity() * sizeof(RxPath) +
-                 c.demands.capacity() * sizeof(Demand) + c.paths.capacity() * sizeof(Path) +
-                 c.peer_ports.capacity() * sizeof(wire::InitPort) + c.tx.capacity() * sizeof(TxPacket) +
-                 c.rtx.capacity() * sizeof(uint64_t) + c.control.capacity() * sizeof(ControlMessage) +
-                 c.ready.capacity() * sizeof(uint32_t) +
+  size_t bytes = sizeof c + (c.security == nullptr ? 0 : c.security->memory_bytes()) +
+                 (c.opening == nullptr ? 0 : sizeof(Opening)) + c.received.memory_bytes() +
+                 c.rx_paths.capacity() * sizeof(RxPath) + c.demands.capacity() * sizeof(Demand) +
+                 c.paths.capacity() * sizeof(Path) + c.peer_ports.capacity() * sizeof(wire::InitPort) +
+                 c.tx.capacity() * sizeof(TxPacket) + c.rtx.capacity() * sizeof(uint64_t) +
+                 c.control.capacity() * sizeof(ControlMessage) + c.ready.capacity() * sizeof(uint32_t) +
                  (c.credit_dirty.capacity() + c.reclaim.capacity()) * sizeof(uint16_t) +
                  c.naks.capacity() * sizeof(wire::Nak) + c.probe_acks.capacity() * sizeof(wire::ProbeAck);
   for (const Path& p : c.paths) {
@@ -44,6 +45,7 @@ ConnectionStats Engine::Impl::stats_of(const Connection& c) const {
   stats.remote = c.remote;
   stats.state = std::string(name_of(c.state));
   stats.payload_mtu = c.payload_mtu;
+  stats.security = c.mode();
   stats.opened = c.opened;
   stats.first_data = c.first_data == kNever ? Time{} : c.first_data;
   stats.last_data = std::max(c.last_data, c.last_sent);

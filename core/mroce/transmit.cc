@@ -41,6 +41,10 @@ bool Engine::Impl::poll_transmit(Time now, TxBurst& out) {
     if (c == nullptr) continue;
     c->in_tx_queue = false;
     if (c->state == State::kClosed) continue;
+    if (c->security != nullptr) [[unlikely]] {
+      maintain_keys(now, *c);
+      if (c->state == State::kClosed) continue;
+    }
     const bool built = build_control(now, *c, out) || build_data_burst(now, *c, out);
     reschedule(*c);
     if (!built) continue;
@@ -79,6 +83,7 @@ void Engine::Impl::send_through(TxBurst& out, const Path& p, Ecn ecn) {
 Common Engine::Impl::common(Time now, const Connection& c, Path& p, wire::Type type) const {
   Common h;
   h.type = type;
+  h.flags = c.key_phase;
   h.path = p.id;
   h.epoch = p.epoch;
   h.dcid = c.peer_id;
@@ -88,16 +93,20 @@ Common Engine::Impl::common(Time now, const Connection& c, Path& p, wire::Type t
 }
 
 // Ends a datagram that was encoded at the start of scratch as the only one of a burst through `p`.
-void Engine::Impl::single(TxBurst& out, Path& p, size_t bytes) {
-  const uint32_t crc =
-      config.virtual_payload ? 0 : wire::crc_update(wire::kCrcStart, {scratch.data(), bytes});
-  wire::write_trailer(wire::crc_finish(crc), scratch.data() + bytes);
+void Engine::Impl::single(TxBurst& out, Connection& c, Path& p, size_t bytes) {
+  if (c.security != nullptr) [[unlikely]] {
+    seal_other(c, p, scratch.data(), bytes);
+  } else {
+    const uint32_t crc =
+        config.virtual_payload ? 0 : wire::crc_update(wire::kCrcStart, {scratch.data(), bytes});
+    wire::write_trailer(wire::crc_finish(crc), scratch.data() + bytes);
+  }
   scratch_used = 0;
   slices.clear();
-  add_scratch(bytes + wire::kTrailerBytes);
+  add_scratch(bytes + c.trailer_bytes);
   send_through(out, p, Ecn::kNotEct);
   out.segments = 1;
-  out.segment_bytes = out.total_bytes = static_cast<uint32_t>(bytes + wire::kTrailerBytes);
+  out.segment_bytes = out.total_bytes = static_cast<uint32_t>(bytes + c.trailer_bytes);
 }
 
 // A path for what is not data: healthy ones in turn, else whichever there is.
@@ -115,7 +124,7 @@ Path* Engine::Impl::any_path(Connection& c) {
 bool Engine::Impl::build_control(Time now, Connection& c, TxBurst& out) {
   if ((c.state == State::kInitSent && now >= c.init_at) || c.init_ack_due) {
     send_init(now, c);
-    single(out, c.paths.front(), scratch_used);
+    single(out, c, c.paths.front(), scratch_used);
     return true;
   }
   if (c.state == State::kInitSent) return false;
@@ -129,7 +138,7 @@ bool Engine::Impl::build_control(Time now, Connection& c, TxBurst& out) {
       c.close_at = MROCE_MUTANT(kCloseOnce) ? kNever : now + std::max<Nanos>(millis(5), 2 * c.rtt.srtt);
       ++c.ack_path;  // another path next time
     }
-    single(out, p, wire::encode_close(common(now, c, p, type), close, {scratch_space(256), 256}));
+    single(out, c, p, wire::encode_close(common(now, c, p, type), close, {scratch_space(256), 256}));
     return true;
   }
   if (!c.alive()) return false;
@@ -138,7 +147,7 @@ bool Engine::Impl::build_control(Time now, Connection& c, TxBurst& out) {
     const wire::ProbeAck answer = c.probe_acks.back();
     c.probe_acks.pop_back();
     single(
-        out, p,
+        out, c, p,
         wire::encode_probe_ack(common(now, c, p, wire::Type::kProbeAck), answer, {scratch_space(256), 256}));
     return true;
   }
@@ -162,7 +171,11 @@ bool Engine::Impl::build_limits_probe(Time now, Connection& c, TxBurst& out) {
   c.limits_probe_wanted = false;
   c.asked_at = now;
   wire::Probe probe;
-  probe.token = rng.next();
+  probe.token = draw64();
+  if (c.security != nullptr) {
+    c.security->asked = true;
+    c.security->asked_token = probe.token;
+  }
   // More streams may be blocked than one probe can name: the next one goes on behind the last.
   for (uint32_t i = 0; i < 65536 && probe.nstreams < probe.streams.size(); ++i) {
     const QueuePair* qp = stream_qp(++c.asked_stream);
@@ -177,10 +190,10 @@ bool Engine::Impl::build_limits_probe(Time now, Connection& c, TxBurst& out) {
   Path& p = *any_path(c);
   ++c.ack_path;
   Common h = common(now, c, p, wire::Type::kProbe);
-  h.flags = wire::flag::kAckRequest;
+  h.flags |= wire::flag::kAckRequest;
   ++p.counters.probes;
   note_outstanding(now, c);
-  single(out, p, wire::encode_probe(h, probe, 0, {scratch_space(512), 512}));
+  single(out, c, p, wire::encode_probe(h, probe, 0, {scratch_space(512), 512}));
   return true;
 }
 

@@ -20,6 +20,10 @@ namespace mroce {
   X(drop_type, "dropped: unknown or unexpected type")                       \
   X(drop_magic, "dropped: INIT without our magic")                          \
   X(drop_crc, "dropped: the integrity check failed")                        \
+  X(drop_tag, "dropped: no key of the connection opens it")                 \
+  X(drop_replay, "dropped: came before, and is no data")                    \
+  X(drop_security, "dropped: no security mode that both sides allow")       \
+  X(drop_key_id, "dropped: the peer has another pre-shared key")            \
   X(drop_connection, "dropped: unknown connection id")                      \
   X(drop_path, "dropped: path number out of range")                         \
   X(drop_pseq, "dropped: path sequence number outside the window")          \
@@ -33,6 +37,8 @@ namespace mroce {
   X(naks_sent, "negative acknowledgements sent")                            \
   X(naks_received, "negative acknowledgements received")                    \
   X(socket_overflows, "datagrams lost because the receive buffer was full") \
+  X(retries_sent, "INITs that were answered with a cookie")                 \
+  X(key_updates, "changes of a key that we send with")                      \
   X(connections_opened, "connections opened")                               \
   X(connections_failed, "connections that ended by silence or error")
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "core/wire/packet.h"
 
@@ -26,6 +27,9 @@ inline void encode_common(const Common& header, std::byte* out);  // writes kCom
 inline bool decode_data(In datagram, const Common& header, Data& out, In& payload);
 // Writes header_bytes(data.op) bytes, common header included; returns that size. Writes no TLVs.
 inline size_t encode_data(const Common& header, const Data& data, std::byte* out);
+// Bytes of a DATA datagram before its payload, told from what cannot be trusted yet; 0 if there is no
+// telling. `datagram` without its trailer. In mode 2 the payload behind them is encrypted.
+inline size_t data_header_bytes(In datagram, uint8_t flags);
 
 // Refuses numbers of more than 24 bits, RNR timer codes above 31 and unknown reasons.
 bool decode_stream_control(In payload, StreamControl& out);
@@ -49,11 +53,18 @@ bool decode_reset(In datagram, Reset& out);
 size_t encode_reset(const Common& header, const Reset& reset, Out out);
 bool decode_version(In datagram, VersionList& out);
 size_t encode_version(const Common& header, const VersionList& list, Out out);
+bool decode_retry(In datagram, Retry& out);
+size_t encode_retry(const Common& header, const Retry& retry, Out out);
 // Does not judge the magic and versions: the engine counts those by name. With a magic that is not ours only
 // the fixed part is read and nports is 0; else it refuses nports outside 1..kMaxPlanes and prefixes above
-// 128. Does not look for kMinInitBytes, since the trailer counts there.
+// 128, and, with flag EXT, a list of TLVs that does not end in END, has a known one twice or of a wrong
+// length. Does not look for kMinInitBytes, since the trailer counts there.
 bool decode_init(In datagram, Init& out);
+// Sets EXT by itself if there are TLVs to write.
 size_t encode_init(const Common& header, const Init& init, size_t pad_to, Out out);
+// What both ends hash of an INIT or INIT_ACK that decode_init() has accepted: from the magic to END, with the
+// payload MTU as zero (repetitions lower it) and without COOKIE (only repetitions have it).
+std::vector<std::byte> init_transcript(In datagram);
 
 // --- integrity, mode 0 ---
 // CRC-32C (Castagnoli) by ISA-L. `state` chains parts: start with kCrcStart, end with crc_finish.

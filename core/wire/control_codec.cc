@@ -106,6 +106,29 @@ size_t encode_reset(const Common& header, const Reset& reset, Out out) {
   return end_of::reset;
 }
 
+bool decode_retry(In datagram, Retry& out) {
+  if (datagram.size() < end_of::retry) return false;
+  out.nonce = get<at::retry::nonce>(datagram.data());
+  out.cookie = {};
+  out.cookie.length = get<at::retry::length>(datagram.data());
+  if (out.cookie.length == 0 || out.cookie.length > kMaxCookieBytes) return false;
+  if (!is_good_tail(datagram, end_of::retry + out.cookie.length)) return false;
+  std::memcpy(out.cookie.bytes.data(), datagram.data() + end_of::retry, out.cookie.length);
+  return true;
+}
+
+size_t encode_retry(const Common& header, const Retry& retry, Out out) {
+  MROCE_ASSERT(retry.cookie.length >= 1 && retry.cookie.length <= kMaxCookieBytes);
+  const size_t bytes = end_of::retry + retry.cookie.length;
+  if (out.size() < bytes) return 0;
+  encode_common(header, out.data());
+  put<at::retry::nonce>(out.data(), retry.nonce);
+  put<at::retry::length>(out.data(), retry.cookie.length);
+  put_zero<at::retry::zero>(out.data());
+  std::memcpy(out.data() + end_of::retry, retry.cookie.bytes.data(), retry.cookie.length);
+  return bytes;
+}
+
 bool decode_version(In datagram, VersionList& out) {
   if (datagram.size() < end_of::version) return false;
   out.count = get<at::version::count>(datagram.data());

@@ -174,6 +174,20 @@ inline bool decode_data(In datagram, const Common& header, Data& out, In& payloa
   return payload.size() == (is_stream_control(out.op) ? kStreamControlBytes : 0);
 }
 
+inline size_t data_header_bytes(In datagram, uint8_t flags) {
+  if (datagram.size() < kDataBytes) return 0;
+  const auto op = static_cast<DataOp>(get<at::data::op>(datagram.data()));
+  if (!is_known(op)) return 0;
+  size_t bytes = header_bytes(op);
+  if (datagram.size() < bytes) return 0;
+  if ((flags & flag::kExtension) != 0) [[unlikely]] {
+    const size_t tlvs = data_tlv_bytes(datagram.subspan(bytes));
+    if (tlvs == 0) return 0;
+    bytes += tlvs;
+  }
+  return bytes;
+}
+
 inline size_t encode_data(const Common& header, const Data& data, std::byte* out) {
   encode_common(header, out);
   put<at::data::cpsn>(out, data.cpsn);

@@ -1,8 +1,8 @@
 // The packets of mroce, decoded. Bytes on the wire are big-endian; the codec (codec.h) converts.
 //
 // A datagram is: common header (16 bytes), body by type, optional TLVs (flag EXT, or always behind ACK),
-// trailer (mode 0: CRC-32C of everything before it, 4 bytes). Field offsets stand once, in fields.def, which
-// also makes the tables of docs/spec.
+// trailer (mode 0: CRC-32C of everything before it, 4 bytes; mode 2: an AES-GCM tag, 16 bytes). Field offsets
+// stand once, in fields.def, which also makes the tables of docs/spec.
 #pragma once
 
 #include <array>
@@ -17,8 +17,9 @@ namespace mroce::wire {
 inline constexpr uint8_t kVersion = 1;
 inline constexpr uint32_t kMagic = 0x6d524f43;  // "mROC", first word of INIT and INIT_ACK bodies
 inline constexpr size_t kCommonBytes = 16;
-inline constexpr size_t kDataBytes = 36;  // common + DATA, before the extension of the opcode
-inline constexpr size_t kTrailerBytes = 4;
+inline constexpr size_t kDataBytes = 36;    // common + DATA, before the extension of the opcode
+inline constexpr size_t kTrailerBytes = 4;  // of mode 0, and of what has no connection of its own
+inline constexpr size_t kTagBytes = 16;     // trailer of mode 2
 inline constexpr size_t kMaxHeaderBytes = kDataBytes + 32;
 inline constexpr size_t kVectorBits = 256;
 inline constexpr size_t kMaxPathBlocks = 4;
@@ -250,9 +251,11 @@ enum class Tlv : uint8_t {
   kAddPath = 4,
   kRemovePath = 5,
   kCreditReclaim = 6,
+  kKeyShare = 7,
+  kCookie = 8,
 };
 // NAK: cpsn32, code8, 3 x 0, arg32 = 12. RQ_CREDIT: stream16, incarnation16, limit32 = 8. PORT_STATUS:
-// mask32, seq32 = 8. CREDIT_RECLAIM: stream16 = 2.
+// mask32, seq32 = 8. CREDIT_RECLAIM: stream16 = 2. KEY_SHARE: public key 32, key id 8 = 40. COOKIE: 1 to 64.
 
 inline constexpr size_t kMaxProbeStreams = 64;
 enum class ProbeKind : uint8_t { kQuestion = 0, kChallenge = 1 };
@@ -289,6 +292,28 @@ struct VersionList {  // body: count8, 3 x 0, then count version bytes
   bool operator==(const VersionList&) const = default;
 };
 
+inline constexpr size_t kMaxCookieBytes = 64;
+struct Cookie {  // what the receiver of an INIT gave to its sender, who repeats it; opaque
+  uint8_t length = 0;
+  std::array<uint8_t, kMaxCookieBytes> bytes{};
+
+  std::span<const uint8_t> view() const { return {bytes.data(), length}; }
+  bool operator==(const Cookie&) const = default;
+};
+struct Retry {  // body: nonce64, length8, 3 x 0, cookie
+  uint64_t nonce = 0;
+  Cookie cookie;
+
+  bool operator==(const Retry&) const = default;
+};
+
+struct KeyShare {
+  std::array<uint8_t, 32> public_key{};  // X25519
+  std::array<uint8_t, 8> key_id{};       // names the pre-shared key; zero without one
+
+  bool operator==(const KeyShare&) const = default;
+};
+
 // Body of INIT and INIT_ACK. INIT: DCID 0 in the common header. INIT_ACK: DCID is the initiator's scid.
 struct InitPort {            // 24 bytes
   Gid address;               // 0-15
@@ -320,6 +345,10 @@ struct Init {
   uint32_t receive_buffer = 0;            // 72-75: bytes
   uint32_t known_cid = 0;  // 76-79: INIT_ACK with flag 0: the initiator's existing connection id
   std::array<InitPort, kMaxPlanes> ports{};  // 80-
+  // Behind the ports, as TLVs, with flag EXT
+  bool has_key_share = false;
+  KeyShare key_share;
+  Cookie cookie;  // INIT only; none if its length is 0
 
   bool operator==(const Init&) const = default;
 };

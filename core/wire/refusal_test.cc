@@ -344,7 +344,7 @@ TEST(Refusal, garbage_never_reads_past_its_end) {
       decoder(&decode_common), decodes_as_data,        decoder(&decode_stream_control),
       decoder(&decode_ack),    decoder(&decode_probe), decoder(&decode_probe_ack),
       decoder(&decode_close),  decoder(&decode_reset), decoder(&decode_version),
-      decoder(&decode_init),   check_trailer};
+      decoder(&decode_init),   decoder(&decode_retry), check_trailer};
   std::vector<int> accepted(decoders.size());
   for (int round = 0; round < 20000; ++round) {
     Bytes bytes = rng.chance(0.5) ? any_bytes(rng, rng.below(200)) : real_packet();

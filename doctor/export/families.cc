@@ -52,7 +52,7 @@ const std::vector<MetricFamily>& other_families() {
       {"mroce_doctor_read_duration_seconds", MetricKind::kGauge, "seconds", "how long the last reading took",
        "", 1},
       {"mroce_doctor_input_problems", MetricKind::kGauge, "",
-       "sources that could not be read, or not in whole", "", 1},
+       "places that could not be read, or not in whole", "", 1},
       {"mroce_doctor_last_reading_timestamp_seconds", MetricKind::kGauge, "seconds",
        "when the host's counters were last read, since 1970", "", 1},
       {"mroce_doctor_link_up", MetricKind::kGauge, "",

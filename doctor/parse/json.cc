@@ -67,7 +67,8 @@ void connections(const JsonValue& process, Port& port, Context& context) {
 
 bool one_process(const JsonValue& process, Context& context) {
   if (!process.is_object() || process.string_at("schema") != "mroce-stats-1") return false;
-  const std::string host = context.host;
+  const std::string before = context.host;
+  const std::string host = before.empty() ? process.string_at("host") : before;
   if (context.role == Role::kUnknown && !process.string_at("pid").empty())
     context.host =
         (host.empty() ? "" : host + ":") + process.string_at("pid");  // each process is an end of its own
@@ -96,7 +97,7 @@ bool one_process(const JsonValue& process, Context& context) {
       context.evidence.seconds_where = context.where(process.line);
     }
   }
-  context.host = host;
+  context.host = before;
   return true;
 }
 

@@ -162,5 +162,6 @@ RULES["mroce-path"] = ({"s.json": STATS.format(7, 16777216, 50, 50, 1)}, {"s.jso
 SENDER = '{{"schema": "mroce-stats-1", "pid": 7, "elapsed_ns": 10000000000, "receive_buffer_bytes": 16777216, "connections": [{{"peer_receive_buffer_bytes": {}, ' \
          '"counters": {{"data_packets_sent": 100000, "payload_bytes_sent": {}, "lost": 50, "spurious": 0, "acks_received": 8000, "penalized_acks": {}}}, "paths": []}}]}}'
 RULES["mroce-peer-receive-buffer"] = ({"s.json": SENDER.format(131072, 4096, 0)}, {"s.json": SENDER.format(131072, 0, 0)})
+RULES["mroce-overflow"] = ({"s.json": STATS.replace('"socket_overflows": 0', '"socket_overflows": 5000').format(7, 16777216, 12, 12, 0)}, {"s.json": STATS.format(7, 16777216, 12, 12, 0)})
 RULES["mroce-slow-host"] = ({"s.json": SENDER.format(16777216, 4096, 900)}, {"s.json": SENDER.format(16777216, 4096, 9)})
 RULES["mroce-receive-buffer"] = ({"s.json": STATS.format(7, 131072, 12, 12, 0)}, {"s.json": STATS.format(7, 16777216, 12, 12, 0)})

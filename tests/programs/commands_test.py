@@ -26,6 +26,12 @@ class Info(unittest.TestCase):
             if name != "paths":
                 self.assertEqual(setting["origin"], "default", name)
 
+    def test_the_setting_security_is_shown(self):
+        result = subprocess.run([MROCE, "info"], capture_output=True, text=True, timeout=60, check=True,
+                                env=environment(MROCE_SECURITY="require", MROCE_KEY_FILE="/etc/mroce.key"))
+        self.assertRegex(result.stdout, r"security +require +environment MROCE_SECURITY")
+        self.assertRegex(result.stdout, r"key_file +/etc/mroce.key")
+
     def test_a_bad_setting_is_a_usage_error(self):
         result = subprocess.run([MROCE, "info"], capture_output=True, text=True, timeout=60, check=False,
                                 env=environment(MROCE_PATHS="99"))
@@ -42,6 +48,14 @@ class Bench(unittest.TestCase):
             self.assertGreater(row["value"], 0, name)
             self.assertEqual("ratio_to_no_loss" in row, "loss" in name, name)
             self.assertEqual(row["ratio_to_tcp"] is None, name == "idle_connection_bytes", name)
+
+
+    def test_with_encryption_there_are_rows_beside_those_without(self):
+        rows = {row["name"]: row for row in
+                json_of("bench", "endpoint", "--quick", "--runs", "1", "--security", "--json")["rows"]}
+        for name in ("write_1m_gcm", "write_64k_gcm", "cpu_s_per_gb_gcm"):
+            self.assertGreater(rows[name]["ratio_to_mode_0"], 0, name)
+        self.assertNotIn("ratio_to_mode_0", rows["write_1m"])
 
 
 class Demo(unittest.TestCase):

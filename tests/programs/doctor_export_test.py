@@ -166,6 +166,8 @@ class Export(unittest.TestCase):
             wait_until(lambda: ask("job:pause:max"), "the recording rule")
             self.assertGreater(float(ask("job:pause:max")[0]["value"][1]), 1)
             for title, expression in dashboard_expressions({"host": "node[AB]", "device": ".*", "__rate_interval": "1m"}):
+                if "payload" in expression:
+                    continue  # of endpoints of mroce, which these hosts do not have
                 if title in ("RDMA throughput", "GPU activity", "ECN marks", "Out of sequence"):
                     wait_until(lambda e=expression: ask(e), f"{title}: an answer")
                 else:

@@ -13,7 +13,7 @@ import time
 import unittest
 
 import recorded_tree
-from support import MROCE, environment, free_tcp_port, gid_index, scratch_folder, wait_until
+from support import MROCE, environment, free_tcp_port, gid_index, listens, scratch_folder, wait_until
 
 PHRASE = ("--redact", "--redact-key", "a phrase")
 
@@ -315,6 +315,43 @@ class Run(unittest.TestCase):
         self.assertIn("ib_write_bw", text)
         self.assertIn("mroce-stats-1", text)
         self.assertRegex(text, r"socket port 6\d+ local \S+ queued \S+ drops \d+")
+
+
+@unittest.skipUnless(shutil.which("ib_write_bw"), "perftest is not installed")
+class EndpointsOfMroce(unittest.TestCase):
+    """What is wrong on purpose is named by the page of one end, whichever it is."""
+
+    def verdict(self, client=(), server_environment=None, at_the_receiver=False):
+        port, gid = free_tcp_port(), gid_index("127.0.0.1")
+        perftest = ["ib_write_bw", "-d", "mroce0", "-x", str(gid), "-p", str(port), "-s", "64K", "-D", "2", "-F"]
+        watched = [MROCE, "doctor", "run", "--json", "--"]
+        server = ["env", *(server_environment or ["A=1"]), *(watched if at_the_receiver else []), MROCE, "run", "--", *perftest]
+        sender = [*([] if at_the_receiver else watched), MROCE, "run", *client, "--", *perftest, "127.0.0.1"]
+        with subprocess.Popen(server, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment()) as receiver:
+            try:
+                wait_until(lambda: listens(receiver.pid, port), "the server")
+                ran = subprocess.run(sender, capture_output=True, text=True, timeout=100, check=False, env=environment())
+                answer, _ = receiver.communicate(timeout=100)
+            finally:
+                receiver.kill()
+        return json.loads(answer if at_the_receiver else ran.stdout)["verdict"]
+
+    def test_a_network_that_drops(self):
+        verdict = self.verdict(client=["--loss", "5"])
+        self.assertEqual((verdict["rule"], verdict["layer"], verdict["confidence"]), ("mroce-loss", "network", "high"))
+
+    def test_a_path_that_dies(self):
+        verdict = self.verdict(client=["--impair", "path=2,down=300ms-"])
+        self.assertEqual((verdict["rule"], verdict["layer"]), ("mroce-path", "network"))
+
+    def test_a_slow_receiver_as_its_sender_sees_it(self):
+        verdict = self.verdict(server_environment=["MROCE_RECEIVE_BUFFER=128K"])
+        self.assertIn(verdict["rule"], ("mroce-slow-host", "mroce-peer-receive-buffer"))
+        self.assertEqual(verdict["layer"], "host")
+
+    def test_a_slow_receiver_as_it_sees_itself(self):
+        verdict = self.verdict(server_environment=["MROCE_RECEIVE_BUFFER=128K"], at_the_receiver=True)
+        self.assertEqual((verdict["rule"], verdict["layer"]), ("mroce-receive-buffer", "host"))
 
 
 class Help(unittest.TestCase):

@@ -117,19 +117,22 @@ RunOptions draw_options(uint64_t seed) {
   }
   o.coalesce = rng.chance(0.8);
   draw_more(rng, o);
+  // Who grants more credit than there is does so by changing ACKs on the way.
+  o.encrypted = rng.chance(0.25) && o.overcommit == 0;
   return o;
 }
 
 std::string describe(const RunOptions& o) {
   const Faults& f = o.faults;
   std::string text = fmt::format(
-      "seed {}: {} endpoints, {} links, at most {} operations of {} bytes;{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}\n",
+      "seed {}: {} endpoints, {} links, at most {} operations of {} bytes;{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}\n",
       o.seed, o.endpoints, o.links, o.operations, o.largest, o.to_itself ? " to_itself" : "",
       o.shared_cqs ? " shared_cqs" : "", o.shared_receives ? " shared_receives" : "",
       o.by_events ? " by_events" : "", o.flaws ? " flaws" : "", o.destroys ? " destroys" : "",
       o.slow_receives ? " slow_receives" : "", o.near_wrap ? " near_wrap" : "", o.one_hour ? " one_hour" : "",
       o.goodbye ? " goodbye" : "", o.solicited ? " solicited" : "", o.drains ? " drains" : "",
-      o.reregisters ? " reregisters" : "", o.lazy ? " lazy" : "", o.resizes ? " resizes" : "");
+      o.reregisters ? " reregisters" : "", o.lazy ? " lazy" : "", o.resizes ? " resizes" : "",
+      o.encrypted ? " encrypted" : "");
   text += fmt::format(
       "  planes {} paths {} max_payload {} cpsn_window {} window_bytes {} initial_window {} ack_every {} "
       "held_bytes {} "

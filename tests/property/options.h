@@ -30,6 +30,7 @@ struct RunOptions {
   bool reregisters = false;      // regions get other keys, places and rights
   bool lazy = false;             // CQs are polled now and then only
   bool resizes = false;          // CQs change their capacity
+  bool encrypted = false;        // mode 2, with keys that change all the time
   uint32_t overcommit = 0;       // credits that the network adds to all that a receiver grants: it makes RNR
 
   // Engine configuration, the same for all endpoints

@@ -31,6 +31,11 @@ void Run::add_host() {
     config.held_bytes = o_.held_bytes;
     config.tail_hold = o_.tail_hold;
     config.ecn = o_.ecn;
+    if (o_.encrypted) {
+      config.security = SecurityPolicy::kRequire;
+      config.preshared_key.emplace().fill(static_cast<uint8_t>(o_.seed));
+      config.key_update_packets = 30 + o_.seed % 100;
+    }
     if (o_.read_rate_bps != 0) config.receive_buffer_bytes = static_cast<uint32_t>(o_.read_buffer_bytes);
   };
   auto host = std::make_unique<Host>();

@@ -143,7 +143,10 @@ class Siege {
     init.version_min = init.version_max = wire::kVersion;
     add("INIT_ACK",
         [&](wire::Out out) { return wire::encode_init(header(Type::kInitAck), init, 1200, out); });
-    for (const Type type : {Type::kRetry, Type::kUdDatagram, Type::kCm}) {
+    wire::Retry retry;
+    retry.cookie.length = 20;
+    add("RETRY", [&](wire::Out out) { return wire::encode_retry(header(Type::kRetry), retry, out); });
+    for (const Type type : {Type::kUdDatagram, Type::kCm}) {
       Bytes plain(200, std::byte{0});
       wire::encode_common(header(type), plain.data());
       all.push_back({"type " + std::to_string(static_cast<int>(type)), with_trailer(plain)});
@@ -190,6 +193,7 @@ class BareEngine {
     UdpAddress to;
     size_t bytes = 0;
     wire::Common header;
+    Bytes data;
   };
   explicit BareEngine(const std::function<void(EngineConfig&)>& tweak = {})
       : engine_(config(tweak), memory_) {}
@@ -227,8 +231,11 @@ class BareEngine {
     std::vector<Sent> all;
     TxBurst burst;
     while (engine_.poll_transmit(now_, burst)) {
-      Sent sent{burst.to, burst.total_bytes, {}};
-      wire::decode_common(wire::In(burst.slices[0].data, burst.slices[0].length), sent.header);
+      Sent sent{burst.to, burst.total_bytes, {}, {}};
+      for (const Slice& slice : burst.slices) {
+        sent.data.insert(sent.data.end(), slice.data, slice.data + slice.length);
+      }
+      wire::decode_common(sent.data, sent.header);
       all.push_back(sent);
     }
     return all;
@@ -247,5 +254,41 @@ class BareEngine {
     return gid;
   }
 };
+
+// An INIT as a stranger may send it, and where it comes from.
+inline wire::Init good_init(uint32_t number) {
+  Rng rng(number + 1);
+  wire::Init init;
+  init.security = 1;
+  init.scid = number + 1;
+  for (auto& byte : init.endpoint_id) byte = static_cast<uint8_t>(rng.next());
+  for (auto& byte : init.reset_token) byte = static_cast<uint8_t>(rng.next());
+  init.nonce = rng.next();
+  init.listen_port = 61440;
+  init.payload_mtu = 4096;
+  init.max_paths = 8;
+  init.nports = 1;
+  init.max_streams = 65535;
+  init.cpsn_window = 16384;
+  init.first_cpsn = static_cast<uint32_t>(rng.next());
+  init.first_pseq = static_cast<uint32_t>(rng.next());
+  init.receive_buffer = 1 << 20;
+  init.ports[0].address =
+      BareEngine::host(static_cast<uint8_t>(number % 250 + 2), static_cast<uint8_t>(number / 250));
+  init.ports[0].prefix_bits = 120;
+  return init;
+}
+
+inline Bytes init_datagram(const wire::Init& init, size_t size = 4156, uint8_t version = wire::kVersion) {
+  wire::Common header;
+  header.version = version;
+  header.type = wire::Type::kInit;
+  return with_trailer(wire::test::encoded(
+      [&](wire::Out out) { return wire::encode_init(header, init, size - wire::kTrailerBytes, out); }, 9000));
+}
+
+inline UdpAddress source_of(const wire::Init& init) {
+  return {init.ports[0].address, 1024};
+}
 
 }  // namespace mroce::test

@@ -113,6 +113,10 @@ local packets = {
   credit_reclaim = { -- Value of CREDIT_RECLAIM
     { field = "stream", offset = 0, bits = 16, low = 0, sentence = "stream whose unused credits are wanted back" },
   },
+  key_share = { -- Value of KEY_SHARE
+    { field = "public_key", offset = 0, bits = 256, low = 0, sentence = "X25519 public key, made for this connection" },
+    { field = "key_id", offset = 32, bits = 64, low = 0, sentence = "names the pre-shared key; zero without one" },
+  },
   probe = { -- PROBE, behind the common header; stream numbers (16 bits each) and padding follow
     { field = "token", offset = 16, bits = 64, low = 0, sentence = "the answer repeats it" },
     { field = "nstreams", offset = 24, bits = 8, low = 0, sentence = "stream numbers that follow, 0 to 64: their credit is wanted" },
@@ -129,11 +133,16 @@ local packets = {
   reset = { -- RESET, behind the common header
     { field = "token", offset = 16, bits = 128, low = 0, sentence = "the receiver's reset token from the handshake" },
   },
+  retry = { -- RETRY, behind the common header; the cookie follows
+    { field = "nonce", offset = 16, bits = 64, low = 0, sentence = "from the INIT" },
+    { field = "length", offset = 24, bits = 8, low = 0, sentence = "bytes of the cookie, 1 to 64" },
+    { field = "zero", offset = 25, bits = 24, low = 0, sentence = "reserved" },
+  },
   version = { -- VERSION, behind the common header; one byte for each version follows
     { field = "count", offset = 16, bits = 8, low = 0, sentence = "versions that follow, 1 to 16" },
     { field = "zero", offset = 17, bits = 24, low = 0, sentence = "reserved" },
   },
-  init = { -- INIT and INIT_ACK, behind the common header; ports and padding follow
+  init = { -- INIT and INIT_ACK, behind the common header; ports, with EXT TLVs, and padding follow
     { field = "magic", offset = 16, bits = 32, low = 0, sentence = "0x6d524f43" },
     { field = "version_min", offset = 20, bits = 8, low = 0, sentence = "lowest version that the sender understands" },
     { field = "version_max", offset = 21, bits = 8, low = 0, sentence = "highest version that the sender understands" },
@@ -159,13 +168,19 @@ local packets = {
     { field = "prefix_bits", offset = 16, bits = 32, low = 0, sentence = "length of the subnet prefix, 0 to 128" },
     { field = "rate_mbps", offset = 20, bits = 32, low = 0, sentence = "rate of the port in Mbit/s; 0 unknown" },
   },
+  crc_trailer = { -- Trailer of mode 0, and in every mode of INIT, RETRY, VERSION, RESET and an INIT_ACK with flag 0 or mode 0
+    { field = "crc", offset = 0, bits = 32, low = 0, sentence = "CRC-32C of all bytes before it" },
+  },
+  tag_trailer = { -- Trailer of mode 2, of all others
+    { field = "tag", offset = 0, bits = 128, low = 0, sentence = "AES-128-GCM tag" },
+  },
 }
 
 local values = {
   Type = { [0] = "INIT", [1] = "INIT_ACK", [2] = "RETRY", [3] = "VERSION", [4] = "DATA", [5] = "ACK", [6] = "PROBE", [7] = "PROBE_ACK", [8] = "CLOSE", [9] = "RESET", [10] = "UD_DATAGRAM", [11] = "CM", [12] = "CLOSE_ACK", },
   DataOp = { [0] = "WRITE", [1] = "WRITE_IMM", [2] = "SEND", [3] = "SEND_IMM", [4] = "SEND_INV", [5] = "READ_REQ", [6] = "READ_RESP", [7] = "COMPARE_SWAP", [8] = "FETCH_ADD", [9] = "ATOMIC_RESP", [10] = "VOID", [16] = "STREAM_OPEN", [17] = "STREAM_ACCEPT", [18] = "STREAM_REFUSE", [19] = "STREAM_CLOSE", [20] = "STREAM_STOP", [21] = "STREAM_BLOCKED", [22] = "CREDIT_RETURN", },
   StopReason = { [0] = "NONE", [1] = "NOT_READY", [2] = "MISMATCH", [3] = "NO_RESOURCE", [4] = "GONE", [5] = "FAILED", },
-  Tlv = { [0] = "END", [1] = "NAK", [2] = "RQ_CREDIT", [3] = "PORT_STATUS", [4] = "ADD_PATH", [5] = "REMOVE_PATH", [6] = "CREDIT_RECLAIM", },
+  Tlv = { [0] = "END", [1] = "NAK", [2] = "RQ_CREDIT", [3] = "PORT_STATUS", [4] = "ADD_PATH", [5] = "REMOVE_PATH", [6] = "CREDIT_RECLAIM", [7] = "KEY_SHARE", [8] = "COOKIE", },
   NakCode = { [0] = "NONE", [1] = "WINDOW", [2] = "NO_RESOURCE", [3] = "RNR", [4] = "ACCESS", [5] = "INVALID", [6] = "LENGTH", [7] = "REMOTE_OP", [8] = "TRIMMED", [9] = "BAD_CONNECTION", [10] = "UNKNOWN_STREAM", },
   ProbeKind = { [0] = "QUESTION", [1] = "CHALLENGE", },
   InitAckFlag = { [1] = "EXISTS", },
@@ -178,7 +193,7 @@ local flags = {
   { name = "SE", mask = 0x10, sentence = "solicited event" },
   { name = "BL", mask = 0x08, sentence = "the sender is limited elsewhere" },
   { name = "EXT", mask = 0x04, sentence = "TLVs follow the headers" },
-  { name = "EPH", mask = 0x02, sentence = "key phase, for the encrypted mode" },
+  { name = "EPH", mask = 0x02, sentence = "key phase of mode 2; 0 in mode 0" },
 }
 
 -- The dissector's logic. The tables `packets`, `values` and `flags` above it are printed from core/wire/fields.def.

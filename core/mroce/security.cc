@@ -1,0 +1,347 @@
+// Mode 2: keys from the handshake, datagrams sealed and opened, key phases.
+#include "core/mroce/security.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/mroce/engine_impl.h"
+
+namespace mroce {
+
+using wire::Common;
+using wire::Init;
+
+namespace {
+// No key protects more than this, whatever happens (twice what RFC 9001, section 6.6, allows before an
+// update).
+constexpr uint64_t kMaxPacketsOfKey = 1ULL << 24;
+constexpr uint8_t kOther = 0x80;  // class of what is not DATA, in the nonce
+
+crypto::Bytes text(std::string_view characters) {
+  return {reinterpret_cast<const uint8_t*>(characters.data()), characters.size()};
+}
+
+PhaseKeys::Material expand(const crypto::Key32& secret, std::string_view label, crypto::Bytes context) {
+  PhaseKeys::Material out{};
+  crypto::hkdf_expand(secret, {text(label), context}, out);
+  return out;
+}
+}  // namespace
+
+// ---- PhaseKeys, ReplayWindow, Security
+// --------------------------------------------------------------------------
+
+PhaseKeys::PhaseKeys(crypto::Aead::Way way, const Material& material)
+    : way_(way), aead_(way, std::span(material).first<crypto::kAeadKeyBytes>()) {
+  auto from = material.begin() + crypto::kAeadKeyBytes;
+  std::copy_n(from, iv_.size(), iv_.begin());
+  std::copy_n(from + crypto::kNonceBytes, next_secret_.size(), next_secret_.begin());
+}
+
+PhaseKeys PhaseKeys::next() const {
+  Material material = expand(next_secret_, "mroce 1 update", {});
+  PhaseKeys keys(way_, material);
+  crypto::wipe(material);
+  return keys;
+}
+
+crypto::Aead& PhaseKeys::begin(bool data, uint8_t path, uint64_t pseq) {
+  crypto::Nonce nonce = iv_;
+  nonce[3] ^= static_cast<uint8_t>(path | (data ? 0 : kOther));
+  for (size_t i = 0; i < 8; ++i) nonce[4 + i] ^= static_cast<uint8_t>(pseq >> (56 - 8 * i));
+  aead_.begin(nonce);
+  return aead_;
+}
+
+bool ReplayWindow::is_new(uint64_t pseq) const {
+  if (!seen || pseq > largest) return true;
+  return largest - pseq < kBits && (bits >> (largest - pseq) & 1) == 0;
+}
+
+void ReplayWindow::note(uint64_t pseq) {
+  if (!seen || pseq > largest) {
+    const uint64_t shift = seen ? pseq - largest : kBits;
+    bits = (shift < kBits ? bits << shift : 0) | 1;
+    largest = pseq;
+    seen = true;
+  } else {
+    bits |= 1ULL << (largest - pseq);
+  }
+}
+
+FirstKeys::~FirstKeys() {
+  crypto::wipe(initiator);
+  crypto::wipe(acceptor);
+}
+
+FirstKeys derive_keys(const std::optional<PresharedKey>& preshared, const crypto::Key32& shared,
+                      wire::In init, wire::In init_ack) {
+  crypto::Key32 secret = crypto::hkdf_extract(preshared.value_or(PresharedKey{}), shared);
+  const crypto::Key32 transcript = crypto::sha256({crypto::as_u8(init), crypto::as_u8(init_ack)});
+  FirstKeys keys;
+  keys.initiator = expand(secret, "mroce 1 i2a", transcript);
+  keys.acceptor = expand(secret, "mroce 1 a2i", transcript);
+  crypto::wipe(secret);
+  return keys;
+}
+
+std::array<uint8_t, 8> key_id_of(const std::optional<PresharedKey>& preshared) {
+  std::array<uint8_t, 8> id{};
+  if (!preshared) return id;
+  const crypto::Key32 digest = crypto::sha256({text("mroce key id"), *preshared});
+  std::copy_n(digest.begin(), id.size(), id.begin());
+  return id;
+}
+
+Security::Security(const FirstKeys& keys, bool initiator, uint64_t first_cpsn)
+    : tx(crypto::Aead::Way::kSeal, initiator ? keys.initiator : keys.acceptor),
+      tx_first_cpsn(first_cpsn),
+      rx(crypto::Aead::Way::kOpen, initiator ? keys.acceptor : keys.initiator) {}
+
+void Security::update_sending(uint64_t next_cpsn) {
+  tx = tx.next();
+  tx_packets = 0;
+  tx_first_cpsn = next_cpsn;
+  tx_confirmed = asked = false;
+}
+
+uint64_t Security::expand_other(uint8_t path, uint32_t pseq) const {
+  return wire::expand32(pseq, path < others.size() ? others[path].largest : 0);
+}
+
+bool Security::is_replay(uint8_t path, uint64_t pseq) const {
+  return path < others.size() && !others[path].is_new(pseq);
+}
+
+void Security::note_other(uint8_t path, uint64_t pseq) {
+  if (path >= others.size()) others.resize(path + 1u);
+  others[path].note(pseq);
+}
+
+size_t Security::memory_bytes() const {
+  return sizeof *this + others.capacity() * sizeof(ReplayWindow);
+}
+
+// ---- randomness that others must not guess
+// ----------------------------------------------------------------------
+
+void Engine::Impl::draw(std::span<uint8_t> out) {
+  if (config.entropy) return config.entropy(out);
+  for (uint8_t& byte : out) byte = static_cast<uint8_t>(rng.next());
+}
+
+uint64_t Engine::Impl::draw64() {
+  if (!config.entropy) return rng.next();
+  std::array<uint8_t, 8> bytes{};
+  config.entropy(bytes);
+  uint64_t value = 0;
+  std::memcpy(&value, bytes.data(), bytes.size());
+  return value;
+}
+
+// ---- handshake
+// --------------------------------------------------------------------------------------------------
+
+uint8_t Engine::Impl::offered_modes() const {
+  switch (config.security) {
+    case SecurityPolicy::kOff:
+      return mode_bit(kModeCrc);
+    case SecurityPolicy::kPrefer:
+      return mode_bit(kModeCrc) | mode_bit(kModeGcm);
+    case SecurityPolicy::kRequire:
+      return mode_bit(kModeGcm);
+  }
+  return 0;
+}
+
+// Of what an INIT offers and we allow, the higher mode. Nothing: dropped and counted.
+std::optional<uint8_t> Engine::Impl::choose_mode(const Init& init) {
+  const unsigned common_modes = init.security & offered_modes();
+  if (common_modes == 0) {
+    ++counters.drop_security;
+    return std::nullopt;
+  }
+  if ((common_modes & mode_bit(kModeGcm)) == 0) return kModeCrc;
+  if (!init.has_key_share) {
+    ++counters.drop_malformed;
+    return std::nullopt;
+  }
+  if (!same_key_id(init)) return std::nullopt;
+  return kModeGcm;
+}
+
+bool Engine::Impl::same_key_id(const Init& init) {
+  if (init.key_share.key_id == key_id) return true;
+  ++counters.drop_key_id;
+  return false;
+}
+
+std::unique_ptr<Opening> Engine::Impl::new_opening() {
+  auto opening = std::make_unique<Opening>();
+  crypto::Key32 secret{};
+  draw(secret);
+  opening->keys.emplace(secret);
+  crypto::wipe(secret);
+  return opening;
+}
+
+namespace {
+// Of a packet that we make ourselves, as its receiver works it out.
+std::vector<std::byte> transcript_of(const Init& init) {
+  std::vector<std::byte> bytes(wire::kMinInitBytes);
+  bytes.resize(wire::encode_init(Common{}, init, 0, bytes));
+  return wire::init_transcript(bytes);
+}
+
+void share_key(Opening& opening, const std::array<uint8_t, 8>& key_id, Init& init) {
+  init.has_key_share = true;
+  init.key_share = {opening.keys->public_key(), key_id};
+}
+}  // namespace
+
+void Engine::Impl::secure(Connection& c, std::unique_ptr<Security> security) {
+  c.security = std::move(security);
+  c.trailer_bytes = wire::kTagBytes;
+  c.key_phase = 0;
+}
+
+// The acceptor's INIT_ACK is complete but for its payload MTU, which repetitions may lower.
+void Engine::Impl::agree_as_acceptor(Connection& c, std::unique_ptr<Opening> opening,
+                                     const crypto::Key32& shared, wire::In datagram) {
+  Init own;
+  fill_init(c, own);
+  fill_grant(c, own);
+  own.security = kModeGcm;
+  share_key(*opening, key_id, own);
+  const std::vector<std::byte> init = wire::init_transcript(datagram);
+  opening->init_hash = crypto::sha256({crypto::as_u8(init)});
+  opening->own = own;
+  const FirstKeys keys = derive_keys(config.preshared_key, shared, init, transcript_of(own));
+  secure(c, std::make_unique<Security>(keys, false, c.first_cpsn));
+  c.opening = std::move(opening);
+}
+
+// Keys from an INIT_ACK, if its tag shows that the acceptor has the same. `init` is what `body` says.
+std::unique_ptr<Security> Engine::Impl::agree_as_initiator(const Connection& c, const Init& init,
+                                                           wire::In body, wire::In tag) {
+  const bool offered = c.opening != nullptr && c.opening->keys && c.opening->own;
+  if (!offered || !init.has_key_share || tag.size() != wire::kTagBytes) {
+    ++counters.drop_malformed;
+    return nullptr;
+  }
+  if (!same_key_id(init)) return nullptr;
+  auto shared = c.opening->keys->shared_with(init.key_share.public_key);
+  if (!shared) {
+    ++counters.drop_malformed;
+    return nullptr;
+  }
+  const FirstKeys keys =
+      derive_keys(config.preshared_key, *shared, transcript_of(*c.opening->own), wire::init_transcript(body));
+  crypto::wipe(*shared);
+  auto security = std::make_unique<Security>(keys, true, c.first_cpsn);
+  Common header;
+  wire::decode_common(body, header);
+  crypto::Aead& aead = security->rx.begin(false, header.path, header.pseq);
+  aead.associate(body);
+  if (header.path >= wire::kMaxPaths || !aead.open(tag.data())) {
+    ++counters.drop_tag;
+    return nullptr;
+  }
+  security->note_other(header.path, header.pseq);
+  return security;
+}
+
+// Our INIT of a connection that offers mode 2, the same at each repetition.
+void Engine::Impl::fill_offer(Connection& c, Init& init) {
+  if (!c.opening->own) {
+    fill_init(c, init);
+    share_key(*c.opening, key_id, init);
+    c.opening->own = init;
+  }
+  init = *c.opening->own;
+}
+
+// ---- datagrams
+// --------------------------------------------------------------------------------------------------
+
+// Ends a datagram that is not DATA: `bytes` at `start`, the tag behind them.
+void Engine::Impl::seal_other(Connection& c, const Path& p, std::byte* start, size_t bytes) {
+  crypto::Aead& aead = c.security->tx.begin(false, p.id, p.other_pseq - 1);
+  aead.associate({start, bytes});
+  aead.seal(start + bytes);
+  ++c.security->tx_packets;
+}
+
+// Tries the keys that the flag may mean. The next phase begins for good when something of it opens.
+template <class Opens>
+bool Engine::Impl::open_in_phase(Time now, Connection& c, uint8_t phase, const Opens& opens) {
+  Security& s = *c.security;
+  if (phase == s.rx_phase) return opens(s.rx);
+  if (s.rx_before && now > s.rx_before_until) s.rx_before.reset();
+  if (s.rx_before && opens(*s.rx_before)) return true;
+  if (!s.rx_after) s.rx_after.emplace(s.rx.next());
+  if (!opens(*s.rx_after)) return false;
+  s.rx_before.emplace(std::move(s.rx));
+  s.rx_before_until = now + 3 * pto(c);
+  s.rx = std::move(*s.rx_after);
+  s.rx_after.reset();
+  s.rx_phase = phase;
+  return true;
+}
+
+// The datagram without its trailer and with its payload in clear, if it is the peer's and no replay. Of DATA,
+// duplicates are for the CPSN window.
+std::optional<wire::In> Engine::Impl::open_datagram(Time now, Connection& c, const Common& header,
+                                                    wire::In datagram) {
+  Security& s = *c.security;
+  if (datagram.size() < wire::kCommonBytes + wire::kTagBytes) {
+    ++counters.drop_truncated;
+    return std::nullopt;
+  }
+  const wire::In body = datagram.first(datagram.size() - wire::kTagBytes);
+  const bool is_data = header.type == wire::Type::kData;
+  const size_t clear = is_data ? wire::data_header_bytes(body, header.flags) : body.size();
+  const uint64_t pseq = is_data ? expand_data_pseq(c, header) : s.expand_other(header.path, header.pseq);
+  const auto opens = [&](PhaseKeys& keys) {
+    crypto::Aead& aead = keys.begin(is_data, header.path, pseq);
+    aead.associate(body.first(clear));
+    aead.update(body.subspan(clear), opened.data() + clear);
+    return aead.open(datagram.data() + body.size());
+  };
+  if (opened.size() < body.size()) opened.resize(body.size());
+  if (clear == 0 || !open_in_phase(now, c, header.flags & wire::flag::kKeyPhase, opens)) {
+    ++counters.drop_tag;
+    if (++s.failures >= config.tag_failure_limit) lose_connection(now, c, true);
+    return std::nullopt;
+  }
+  if (is_data) {
+    std::copy_n(body.begin(), clear, opened.begin());
+    return wire::In(opened).first(body.size());
+  }
+  if (s.is_replay(header.path, pseq)) {
+    ++counters.drop_replay;
+    return std::nullopt;
+  }
+  s.note_other(header.path, pseq);
+  return body;
+}
+
+// Takes new keys for what we send when this phase has protected enough, but not before the peer has opened
+// something of it: else it could fall behind by more than one phase. A packet that was cut in this phase and
+// is accepted shows that, or the answer to a PROBE.
+void Engine::Impl::maintain_keys(Time now, Connection& c) {
+  Security& s = *c.security;
+  if (s.tx_packets < config.key_update_packets || !c.alive()) return;
+  if (s.tx_confirmed || c.tx.begin() > s.tx_first_cpsn) {
+    s.update_sending(c.tx.end());
+    c.key_phase ^= wire::flag::kKeyPhase;
+    ++counters.key_updates;
+  } else if (s.tx_packets >= kMaxPacketsOfKey) {
+    lose_connection(now, c, true);
+  } else if (now >= s.ask_again) {
+    s.ask_again = now + pto(c);
+    c.limits_probe_wanted = true;
+  }
+}
+
+}  // namespace mroce
