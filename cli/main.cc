@@ -37,6 +37,7 @@ int run_command_line(int argc, char** argv) {
   add_bench(app, exit_code);
   add_sim(app, exit_code);
   add_doctor(app, rest, exit_code);
+  add_comply(app, exit_code);
 
   std::vector<std::string> reversed(words.rbegin(), words.rend());  // what CLI11 asks for
   try {

@@ -1,0 +1,206 @@
+// mroce comply: the compliance suite on the command line. Wiring only.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "cli/outcome.h"
+#include "cli/stopwatch.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+#include "cli/write_file.h"
+#include "comply/core_target.h"
+#include "comply/report.h"
+
+namespace mroce::cli {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  mroce comply                                    this engine, in virtual time
+  mroce comply --udp                              this engine over UDP, in a process of its own
+  mroce comply --target 192.0.2.7:7700            somebody else's, see docs/comply-control.md
+  mroce comply --section 5.9 --section 7          parts of the specification
+  mroce comply --only 5.3/duplicate-cpsn-placed-once --pcapng packets
+  mroce comply --list --json                      what is tested, with the sentences of the rules)";
+
+struct ComplyOptions {
+  std::vector<std::string> sections, only;
+  std::string json, junit, pcapng;
+  uint64_t seed = 1;
+  bool list = false, strict = false, packets = false;
+};
+
+// ---- terminal
+
+void print_section(std::string_view section, std::string_view& last) {
+  if (section == last) return;
+  last = section;
+  fmt::print("\n{}\n", styled(STDOUT_FILENO, Style::kBold, fmt::format("§{}", section)));
+}
+
+void print_list(const std::vector<const comply::Assertion*>& assertions) {
+  std::string_view section;
+  for (const comply::Assertion* each : assertions) {
+    print_section(each->section(), section);
+    fmt::print("  {:<6} {}\n         {} \"{}\"\n", comply::name_of(each->level), each->id, each->rule,
+               each->sentence);
+  }
+  fmt::print("\n{} assertions\n", assertions.size());
+}
+
+class Lines {
+ public:
+  explicit Lines(bool packets) : packets_(packets) {}
+
+  void result(const comply::AssertionResult& result) {
+    const comply::Assertion& assertion = *result.assertion;
+    print_section(assertion.section(), section_);
+    const std::string_view name = assertion.id.substr(assertion.id.find('/') + 1);
+    const std::string what = fmt::format("{} {}: {}", assertion.rule, comply::name_of(assertion.level), name);
+    switch (result.verdict) {
+      case comply::Verdict::kPass:
+        fmt::print("  {} {}\n", styled(STDOUT_FILENO, Style::kGood, "✔"), what);
+        break;
+      case comply::Verdict::kSkip:
+        fmt::print("  {}\n", styled(STDOUT_FILENO, Style::kDim,
+                                    fmt::format("- {} ({})", what, comply::printable(result.reason))));
+        break;
+      case comply::Verdict::kFail:
+        fmt::print("  {} {}\n      \"{}\"\n      {}\n", styled(STDOUT_FILENO, Style::kBad, "✘"), what,
+                   assertion.sentence,
+                   styled(STDOUT_FILENO, Style::kBad, comply::printable(result.reason, 1000)));
+        break;
+    }
+    if (result.verdict == comply::Verdict::kFail || packets_)
+      fmt::print("{}", comply::packet_lines(result.packets));
+    std::fflush(stdout);
+  }
+
+ private:
+  bool packets_;
+  std::string_view section_;
+};
+
+void print_summary(const std::string& target, const std::vector<comply::AssertionResult>& results,
+                   double took) {
+  const comply::Summary summary = comply::summary_of(results);
+  if (summary.fail != 0) {
+    fmt::print("\n{}\n", styled(STDOUT_FILENO, Style::kBold, "What failed"));
+    for (const comply::AssertionResult& each : results) {
+      if (each.verdict == comply::Verdict::kFail)
+        fmt::print("  {} ({}): {}\n", each.assertion->id, comply::name_of(each.assertion->level),
+                   comply::printable(each.reason));
+    }
+  }
+  fmt::print("\n{}: {} assertions, {} passed, {} failed, {} skipped, {:.1f} s\n", comply::printable(target),
+             results.size(), summary.pass, summary.fail, summary.skip, took);
+}
+
+// ---- files
+
+Outcome<void> write_pcapng(const std::string& folder, const std::vector<comply::AssertionResult>& results,
+                           const comply::Target& target) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    return failure(kEnvironment, fmt::format("cannot make the folder {}: {}", folder, error.message()),
+                   "name a folder that you may write to");
+  for (const comply::AssertionResult& each : results) {
+    if (each.packets.empty()) continue;
+    const auto bytes = comply::packets_pcapng(each.packets, target);
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const auto path = std::filesystem::path(folder) / comply::pcapng_name(each.assertion->id);
+    if (auto done = write_file(path.string(), text); !done) return done;
+  }
+  return {};
+}
+
+Outcome<void> write_reports(const ComplyOptions& options, const std::vector<comply::AssertionResult>& results,
+                            const comply::Target& target) {
+  if (!options.json.empty()) {
+    const std::string text = comply::report_json(target.name(), results).dump(2) + "\n";
+    if (auto done = write_file(options.json, text); !done) return done;
+  }
+  if (!options.junit.empty()) {
+    if (auto done = write_file(options.junit, comply::report_junit(target.name(), results)); !done)
+      return done;
+  }
+  if (!options.pcapng.empty()) return write_pcapng(options.pcapng, results, target);
+  return {};
+}
+
+// ---- the run
+
+Outcome<std::vector<const comply::Assertion*>> chosen(const ComplyOptions& options,
+                                                      const std::vector<comply::Assertion>& all) {
+  for (const std::string& section : options.sections) {
+    if (comply::select(all, {section}, {}).empty())
+      return failure(kUsage, fmt::format("--section {}: no assertion there", comply::printable(section)),
+                     "mroce comply --list shows all");
+  }
+  for (const std::string& id : options.only) {
+    if (comply::select(all, {}, {id}).empty())
+      return failure(kUsage, fmt::format("--only {}: no such assertion", comply::printable(id)),
+                     "mroce comply --list shows all");
+  }
+  return comply::select(all, options.sections, options.only);
+}
+
+int exit_code_of(const ComplyOptions& options, const std::vector<comply::AssertionResult>& results) {
+  const comply::Summary summary = comply::summary_of(results);
+  return (options.strict ? summary.fail : summary.must_fail) == 0 ? kFine : kFindings;
+}
+
+int run_comply(const ComplyOptions& options) {
+  const std::vector<comply::Assertion> all = comply::all_assertions();
+  const auto assertions = chosen(options, all);
+  if (!assertions) return report(assertions.error());
+  if (options.list) {
+    if (options.json.empty()) {
+      print_list(*assertions);
+    } else if (auto done = write_file(options.json, comply::list_json(*assertions).dump(2) + "\n"); !done) {
+      return report(done.error());
+    }
+    return kFine;
+  }
+  comply::CoreTarget target;
+  const bool quiet = options.json == "-" || options.junit == "-";
+  Lines lines(options.packets);
+  comply::RunOptions run;
+  run.seed = options.seed;
+  run.keep_packets = options.packets || !options.pcapng.empty();
+  if (!quiet) run.on_result = [&](const comply::AssertionResult& result) { lines.result(result); };
+  const auto began = SteadyClock::now();
+  const auto results = comply::run(*assertions, target, run);
+  if (!quiet)
+    print_summary(target.name(), results, std::chrono::duration<double>(SteadyClock::now() - began).count());
+  if (auto done = write_reports(options, results, target); !done) return report(done.error());
+  return exit_code_of(options, results);
+}
+
+}  // namespace
+
+void add_comply(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<ComplyOptions>();
+  CLI::App* verb = app.add_subcommand("comply", "test an implementation against the specification");
+  verb->add_flag("--list", options->list, "show the assertions and their rules, run nothing");
+  verb->add_option("--section", options->sections, "only this section, as 5 or 5.3; may be repeated");
+  verb->add_option("--only", options->only, "only the assertion of this name; may be repeated");
+  verb->add_flag("--strict", options->strict, "a SHOULD that fails counts, too");
+  verb->add_flag("--packets", options->packets, "show the packets of every assertion");
+  verb->add_option("--json", options->json, "write the results as JSON to this file; without a name, here")
+      ->expected(0, 1)
+      ->default_str("-");
+  verb->add_option("--junit", options->junit, "write the results as JUnit XML to this file");
+  verb->add_option("--pcapng", options->pcapng, "write the packets of each assertion into this folder");
+  verb->add_option("--seed", options->seed, "of the tester's random choices")->capture_default_str();
+  verb->footer(kFooter);
+  verb->callback([options, verb, &exit_code] {
+    if (verb->count("--json") != 0 && options->json.empty()) options->json = "-";
+    exit_code = run_comply(*options);
+  });
+}
+
+}  // namespace mroce::cli

@@ -1,0 +1,239 @@
+#include "comply/packet.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace mroce::comply {
+
+using wire::DataOp;
+using wire::Type;
+
+const wire::PathBlock* Packet::block(uint8_t path) const {
+  if (!ack) return nullptr;
+  for (size_t i = 0; i < ack->nblocks; ++i) {
+    if (ack->blocks[i].path == path) return &ack->blocks[i];
+  }
+  return nullptr;
+}
+
+const wire::Nak* Packet::nak(uint32_t cpsn) const {
+  if (!ack) return nullptr;
+  for (size_t i = 0; i < ack->nnaks; ++i) {
+    if (ack->naks[i].cpsn == cpsn) return &ack->naks[i];
+  }
+  return nullptr;
+}
+
+const wire::Credit* Packet::credit(uint16_t stream) const {
+  if (!ack) return nullptr;
+  for (size_t i = 0; i < ack->ncredits; ++i) {
+    if (ack->credits[i].stream == stream) return &ack->credits[i];
+  }
+  return nullptr;
+}
+
+namespace {
+
+template <class Body>
+void decode_as(std::optional<Body>& out, bool (*decoder)(wire::In, Body&), wire::In body) {
+  Body value;
+  if (decoder(body, value)) out = value;
+}
+
+void decode_data_into(Packet& packet, wire::In body) {
+  wire::Data data;
+  wire::In payload;
+  if (!wire::decode_data(body, *packet.header, data, payload)) return;
+  packet.data = data;
+  packet.payload.assign(payload.begin(), payload.end());
+  wire::StreamControl control;
+  if (wire::is_stream_control(data.op) && wire::decode_stream_control(payload, control))
+    packet.control = control;
+}
+
+void decode_body(Packet& packet, wire::In body) {
+  switch (packet.header->type) {
+    case Type::kInit:
+    case Type::kInitAck:
+      return decode_as(packet.init, wire::decode_init, body);
+    case Type::kVersion:
+      return decode_as(packet.version, wire::decode_version, body);
+    case Type::kData:
+      return decode_data_into(packet, body);
+    case Type::kAck:
+      return decode_as(packet.ack, wire::decode_ack, body);
+    case Type::kProbe:
+      return decode_as(packet.probe, wire::decode_probe, body);
+    case Type::kProbeAck:
+      return decode_as(packet.probe_ack, wire::decode_probe_ack, body);
+    case Type::kClose:
+    case Type::kCloseAck:
+      return decode_as(packet.close, wire::decode_close, body);
+    case Type::kReset:
+      return decode_as(packet.reset, wire::decode_reset, body);
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+Packet decode(Bytes bytes) {
+  Packet packet;
+  packet.bytes = std::move(bytes);
+  const wire::In all(packet.bytes);
+  wire::Common header;
+  if (all.size() < wire::kCommonBytes + wire::kTrailerBytes || !wire::decode_common(all, header))
+    return packet;
+  packet.header = header;
+  packet.good_trailer = wire::check_trailer(all);
+  if (header.version == wire::kVersion || header.type == Type::kVersion)
+    decode_body(packet, all.first(all.size() - wire::kTrailerBytes));
+  return packet;
+}
+
+// ---- one line
+
+namespace {
+
+std::string_view name_of(Type type) {
+  constexpr std::array<std::string_view, 13> kNames = {"INIT", "INIT_ACK", "RETRY",     "VERSION", "DATA",
+                                                       "ACK",  "PROBE",    "PROBE_ACK", "CLOSE",   "RESET",
+                                                       "UD",   "CM",       "CLOSE_ACK"};
+  const auto index = static_cast<size_t>(type);
+  return index < kNames.size() ? kNames[index] : "type?";
+}
+
+std::string_view name_of(DataOp op) {
+  constexpr std::array<std::string_view, 11> kMessages = {"WRITE",     "WRITE_IMM",   "SEND",      "SEND_IMM",
+                                                          "SEND_INV",  "READ_REQ",    "READ_RESP", "CAS",
+                                                          "FETCH_ADD", "ATOMIC_RESP", "VOID"};
+  constexpr std::array<std::string_view, 7> kStreams = {"OPEN", "ACCEPT",  "REFUSE",       "CLOSE",
+                                                        "STOP", "BLOCKED", "CREDIT_RETURN"};
+  const auto index = static_cast<size_t>(op);
+  if (index < kMessages.size()) return kMessages[index];
+  const size_t stream = index - static_cast<size_t>(DataOp::kStreamOpen);
+  return stream < kStreams.size() ? kStreams[stream] : "opcode?";
+}
+
+std::string describe_extension(const wire::Data& data) {
+  std::string text;
+  if (data.va != 0) text += fmt::format(" va {:#x} key {:#x}", data.va, data.rkey);
+  switch (data.op) {
+    case DataOp::kSend:
+    case DataOp::kSendImm:
+    case DataOp::kSendInv:
+    case DataOp::kWriteImm:
+      return text + fmt::format(" rqsn {} imm {:#x}", data.rqsn, data.imm);
+    case DataOp::kReadReq:
+    case DataOp::kReadResp:
+      return text + fmt::format(" rdslot {} status {}", data.rdslot, int(data.status));
+    case DataOp::kCompareSwap:
+    case DataOp::kFetchAdd:
+    case DataOp::kAtomicResp:
+      return text + fmt::format(" rdslot {} operand {:#x} compare {:#x} status {}", data.rdslot, data.operand,
+                                data.compare, int(data.status));
+    default:
+      return text;
+  }
+}
+
+std::string describe_data(const Packet& packet) {
+  const wire::Data& data = *packet.data;
+  std::string text =
+      fmt::format(" cpsn {} {} stream {} msn {}", data.cpsn, name_of(data.op), data.stream, data.msn);
+  if (packet.control) {
+    const wire::StreamControl& control = *packet.control;
+    return text + fmt::format(" src {:#x} dst {:#x} inc {} credit {} reason {} code {}", control.src_qpn,
+                              control.dst_qpn, control.incarnation, control.credit_limit, int(control.reason),
+                              int(control.code));
+  }
+  if (data.op != DataOp::kVoid)
+    text += fmt::format(" {}+{} of {}", data.offset, packet.payload.size(), data.length);
+  return text + describe_extension(data);
+}
+
+std::string describe_ack(const wire::Ack& ack) {
+  std::string text = fmt::format(" cack {} limit {}", ack.cack, ack.cpsn_limit);
+  if (ack.host_penalty != 0) text += fmt::format(" penalty {}", ack.host_penalty);
+  for (size_t i = 0; i < ack.nblocks; ++i) {
+    const wire::PathBlock& block = ack.blocks[i];
+    text += fmt::format(" [p{} largest {} bits ..{:x} rx {} ce {}]", block.path, block.largest,
+                        block.vector[0], block.rx_count, block.ce_count);
+  }
+  for (size_t i = 0; i < ack.nnaks; ++i)
+    text +=
+        fmt::format(" NAK cpsn {} code {} arg {}", ack.naks[i].cpsn, int(ack.naks[i].code), ack.naks[i].arg);
+  for (size_t i = 0; i < ack.ncredits; ++i)
+    text += fmt::format(" credit stream {} = {}", ack.credits[i].stream, ack.credits[i].limit);
+  for (size_t i = 0; i < ack.nreclaims; ++i) text += fmt::format(" reclaim stream {}", ack.reclaims[i]);
+  if (ack.has_port_status)
+    text += fmt::format(" ports {:#x} ({})", ack.port_status.mask, ack.port_status.sequence);
+  return text;
+}
+
+std::string describe_init(const wire::Init& init) {
+  return fmt::format(" scid {:#x} mtu {} paths {} ports {} window {} first cpsn {} pseq {} flags {}",
+                     init.scid, init.payload_mtu, init.max_paths, init.nports, init.cpsn_window,
+                     init.first_cpsn, init.first_pseq, init.flags);
+}
+
+}  // namespace
+
+std::string describe(const Packet& packet) {
+  if (!packet.header) return fmt::format("{} bytes that are no datagram of mroce", packet.bytes.size());
+  const wire::Common& header = *packet.header;
+  std::string text = fmt::format("{} p{} e{} dcid {:#x} pseq {}", name_of(header.type), header.path,
+                                 header.epoch, header.dcid, header.pseq);
+  if (header.version != wire::kVersion) text += fmt::format(" version {}", header.version);
+  if (packet.data) text += describe_data(packet);
+  if (packet.ack) text += describe_ack(*packet.ack);
+  if (packet.init) text += describe_init(*packet.init);
+  if (packet.probe)
+    text += fmt::format(" token {:x} kind {} streams {}", packet.probe->token, packet.probe->kind,
+                        packet.probe->nstreams);
+  if (packet.probe_ack) text += fmt::format(" token {:x}", packet.probe_ack->token);
+  if (packet.close) text += fmt::format(" cack {} reason {}", packet.close->cack, packet.close->reason);
+  if (packet.has(wire::flag::kRetransmit)) text += " RTX";
+  if (packet.has(wire::flag::kAckRequest)) text += " AR";
+  if (packet.ecn == Ecn::kCe) text += " CE";
+  text += fmt::format(" ({} B)", packet.bytes.size());
+  if (!packet.good_trailer) text += " bad trailer";
+  return text;
+}
+
+bool says_received(const wire::PathBlock& block, uint32_t pseq) {
+  const uint32_t below = block.largest - pseq;
+  return below < wire::kVectorBits && (block.vector[below / 64] >> (below % 64) & 1) != 0;
+}
+
+Match type(wire::Type type) {
+  return [type](const Packet& packet) { return packet.is(type); };
+}
+Match op(wire::DataOp op) {
+  return [op](const Packet& packet) { return packet.is(op); };
+}
+Match operator&&(Match a, Match b) {
+  return [a = std::move(a), b = std::move(b)](const Packet& packet) { return a(packet) && b(packet); };
+}
+Match on_path(uint8_t path) {
+  return [path](const Packet& packet) { return packet.header && packet.header->path == path; };
+}
+
+void append_trailer(Bytes& datagram) {
+  datagram.resize(datagram.size() + wire::kTrailerBytes);
+  fix_trailer(datagram);
+}
+
+void fix_trailer(Bytes& datagram) {
+  if (datagram.size() < wire::kTrailerBytes) return;
+  const size_t body = datagram.size() - wire::kTrailerBytes;
+  const uint32_t crc = wire::crc_finish(wire::crc_update(wire::kCrcStart, wire::In(datagram).first(body)));
+  wire::write_trailer(crc, datagram.data() + body);
+}
+
+}  // namespace mroce::comply

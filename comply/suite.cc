@@ -1,0 +1,145 @@
+#include "comply/suite.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mroce::comply {
+namespace {
+// In virtual time an assertion may wait for the slowest timer of the protocol several times.
+constexpr Nanos kVirtualLimit = seconds(120);
+// So many assertions in a row that could not even start end the run: nobody is there.
+constexpr size_t kHopeless = 3;
+
+bool in_section(std::string_view section, std::string_view wanted) {
+  return section == wanted ||
+         (section.size() > wanted.size() && section.starts_with(wanted) && section[wanted.size()] == '.');
+}
+
+const Feature* missing_feature(const Assertion& assertion, const Target& target) {
+  for (const Feature& need : assertion.needs) {
+    if (!target.has(need)) return &need;
+  }
+  return nullptr;
+}
+}  // namespace
+
+std::string_view name_of(Level level) {
+  return level == Level::kMust ? "MUST" : "SHOULD";
+}
+std::string_view name_of(Verdict verdict) {
+  return verdict == Verdict::kPass ? "pass" : verdict == Verdict::kFail ? "fail" : "skip";
+}
+
+std::vector<Assertion> all_assertions() {
+  std::vector<Assertion> out;
+  add_model(out);
+  add_packets(out);
+  add_checks(out);
+  add_handshake(out);
+  add_endings(out);
+  add_receiving(out);
+  add_sending(out);
+  add_congestion(out);
+  add_paths(out);
+  add_streams(out);
+  add_credits(out);
+  add_placement(out);
+  add_refusals(out);
+  add_requester(out);
+  add_security(out);
+  const auto number = [](std::string_view section) {
+    unsigned major = 0, minor = 0;
+    unsigned* part = &major;
+    for (const char c : section) {
+      if (c == '.')
+        part = &minor;
+      else
+        *part = *part * 10 + static_cast<unsigned>(c - '0');
+    }
+    return major * 1000 + minor;
+  };
+  std::stable_sort(out.begin(), out.end(), [&](const Assertion& a, const Assertion& b) {
+    return number(a.section()) < number(b.section());
+  });
+  return out;
+}
+
+std::vector<const Assertion*> select(const std::vector<Assertion>& all,
+                                     const std::vector<std::string>& sections,
+                                     const std::vector<std::string>& ids) {
+  std::vector<const Assertion*> out;
+  for (const Assertion& each : all) {
+    const bool wanted =
+        (sections.empty() && ids.empty()) || std::find(ids.begin(), ids.end(), each.id) != ids.end() ||
+        std::any_of(sections.begin(), sections.end(),
+                    [&](const std::string& section) { return in_section(each.section(), section); });
+    if (wanted) out.push_back(&each);
+  }
+  return out;
+}
+
+AssertionResult run_assertion(const Assertion& assertion, Target& target, const RunOptions& options) {
+  AssertionResult result;
+  result.assertion = &assertion;
+  result.began = target.now();
+  if (const Feature* missing = missing_feature(assertion, target)) {
+    result.reason = fmt::format("the target has no {}", name_of(*missing));
+    return result;
+  }
+  Tester tester(target, options.seed, target.virtual_time() ? kVirtualLimit : options.assertion_limit);
+  try {
+    assertion.test(tester);
+    result.verdict = Verdict::kPass;
+  } catch (const Unsupported& error) {
+    result.reason = error.what();
+  } catch (const RuleBroken& error) {
+    result.verdict = Verdict::kFail;
+    result.reason = error.what();
+  } catch (const TargetFailed& error) {
+    result.verdict = Verdict::kFail;
+    result.reason = fmt::format("the target: {}", error.what());
+  }
+  result.took = target.now() - result.began;
+  if (options.keep_packets || result.verdict == Verdict::kFail) result.packets = tester.log();
+  return result;
+}
+
+std::vector<AssertionResult> run(const std::vector<const Assertion*>& assertions, Target& target,
+                                 const RunOptions& options) {
+  std::vector<AssertionResult> results;
+  const Time end = target.virtual_time() ? kNever : target.now() + options.run_limit;
+  size_t silent = 0;
+  for (const Assertion* assertion : assertions) {
+    AssertionResult result;
+    if (target.now() >= end || silent >= kHopeless) {
+      result.assertion = assertion;
+      result.verdict = Verdict::kFail;
+      result.reason = silent >= kHopeless ? "not run: the target did not answer the ones before"
+                                          : "not run: the run took longer than its limit";
+    } else {
+      result = run_assertion(*assertion, target, options);
+      if (result.verdict == Verdict::kFail && result.packets.empty())
+        ++silent;
+      else if (result.verdict != Verdict::kSkip)
+        silent = 0;
+    }
+    if (options.on_result) options.on_result(result);
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+Summary summary_of(const std::vector<AssertionResult>& results) {
+  Summary out;
+  for (const AssertionResult& each : results) {
+    if (each.verdict == Verdict::kPass) ++out.pass;
+    if (each.verdict == Verdict::kSkip) ++out.skip;
+    if (each.verdict != Verdict::kFail) continue;
+    ++out.fail;
+    if (each.assertion->level == Level::kMust) ++out.must_fail;
+  }
+  return out;
+}
+
+}  // namespace mroce::comply
