@@ -74,14 +74,15 @@ void version_answered(Tester& t) {
 
 void version_not_for_everything(Tester& t) {
   Bench b(t);
+  Connection other(t);
   expect_dropped(b, [&] {
     const auto foreign = [](Bytes& bytes) { bytes[0] = (bytes[0] & std::byte{0x0f}) | std::byte{0x70}; };
     b.connection.send_probe({.token = 3}, 0, {.flags = kAr, .shape = foreign});
-    b.connection.send_init({.shape = [&](Bytes& bytes) {
+    other.send_init({.shape = [&](Bytes& bytes) {
       foreign(bytes);
       bytes.resize(1100);
     }});
-    b.connection.send_init({.shape = foreign, .damage = flip_last_byte});
+    other.send_init({.shape = foreign, .damage = flip_last_byte});
   });
 }
 

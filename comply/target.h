@@ -48,18 +48,18 @@ std::string_view name_of(Feature feature);
 std::optional<Feature> feature_named(std::string_view name);
 
 struct Limits {  // what is not given is the target's own choice
-  std::optional<uint32_t> max_paths;
-  std::optional<uint32_t> max_payload;
-  std::optional<uint32_t> cpsn_window;
-  std::optional<uint32_t> max_rd_atomic;
-  std::optional<uint32_t> max_connections;
+  std::optional<uint32_t> max_paths = {};
+  std::optional<uint32_t> max_payload = {};
+  std::optional<uint32_t> cpsn_window = {};
+  std::optional<uint32_t> max_rd_atomic = {};
+  std::optional<uint32_t> max_connections = {};
 };
 
 struct StartOptions {
-  Limits limits;
+  Limits limits = {};
   uint8_t mode = 0;
-  Bytes psk;
-  std::optional<uint64_t> seed;
+  Bytes psk = {};
+  std::optional<uint64_t> seed = {};
   bool rate_hints = false;
 };
 
