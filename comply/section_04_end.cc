@@ -135,6 +135,7 @@ void nothing_beside_close(Tester& t) {
   b.connection.confirm_close = false;
   t.target().stop();
   t.expect(type(Type::kClose), "CLOSE");
+  t.forget();
   b.stream.send(b.stream.write(b.region, 0, pattern(10)));
   b.connection.send_probe({.token = 1}, 0, {.flags = kAr});
   t.expect_none([&](const Packet& p) { return b.connection.mine(p) && !p.is(Type::kClose); },
