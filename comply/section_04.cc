@@ -124,21 +124,22 @@ void init_ack_size(Tester& t) {
 
 void minimum_of_both(Tester& t) {
   Bench b(t, {.shape = [](Connection& c) {
-    c.init.payload_mtu = 512;
-    c.init.cpsn_window = 64;
-  }});
+            c.init.payload_mtu = 512;
+            c.init.cpsn_window = 64;
+          }});
   check(b.connection.peer().payload_mtu == 512, "payload MTU is not the smaller one");
   check(b.connection.peer().cpsn_window == 64, "the CPSN window is not the smaller one");
   const Sent sent = b.stream.send_and_wait(b.stream.write(b.region, 0, pattern(1200)));
-  const Packet& ack = t.expect([&](const Packet& p) { return p.ack && p.ack->cack == sent.data.cpsn + 1; },
-                               "an ACK for all");
+  const Packet& ack =
+      t.expect([&](const Packet& p) { return p.ack && p.ack->cack == sent.data.cpsn + 1; }, "an ACK for all");
   check(ack.ack->cpsn_limit == ack.ack->cack + 64, "the limit does not follow from the smaller window");
   check(b.memory(0, 1200) == pattern(1200), "the WRITE was not placed");
 }
 
 void own_limits_count(Tester& t) {
   Bench b(t, {.start = {.limits = {.max_payload = 1024}},
-              .shape = [](Connection& c) { c.init.payload_mtu = 1408; }, .open_connection = false});
+              .shape = [](Connection& c) { c.init.payload_mtu = 1408; },
+              .open_connection = false});
   check(b.connection.open().init->payload_mtu <= 1024, "payload MTU is above what the target offers");
 }
 
@@ -209,9 +210,9 @@ void bad_init_ports(Tester& t) {
   const auto set = [](size_t at, uint8_t value) {
     return [=](Bytes& bytes) { bytes[at] = static_cast<std::byte>(value); };
   };
-  b.connection.send_init({.shape = set(73, 0)});             // no port
-  b.connection.send_init({.shape = set(73, 9)});             // nine
-  b.connection.send_init({.shape = set(96 + 19, 129)});      // a prefix of 129 bits
+  b.connection.send_init({.shape = set(73, 0)});         // no port
+  b.connection.send_init({.shape = set(73, 9)});         // nine
+  b.connection.send_init({.shape = set(96 + 19, 129)});  // a prefix of 129 bits
   t.expect_none(type(Type::kInitAck), "INIT_ACK");
   b.connection.open();
 }
@@ -315,8 +316,8 @@ void connection_that_only_the_peer_knows(Tester& t) {
 
 void paths_within_limits(Tester& t) {
   for (const uint8_t most : std::initializer_list<uint8_t>{1, 3}) {
-    Bench b(t, {.start = {.limits = {.max_paths = 4}},
-                .shape = [=](Connection& c) { c.init.max_paths = most; }});
+    Bench b(
+        t, {.start = {.limits = {.max_paths = 4}}, .shape = [=](Connection& c) { c.init.max_paths = most; }});
     t.run_for(millis(30));  // challenges are answered
     for (uint64_t i = 0; i < 20; ++i) b.post(b.work(i, WorkOp::kWrite, 8000));
     for (uint64_t i = 0; i < 20; ++i) b.expect_completion(i, "SUCCESS");
@@ -329,78 +330,151 @@ void paths_within_limits(Tester& t) {
 
 void add_handshake(std::vector<Assertion>& out) {
   const auto initiator = std::vector{Feature::kRequester, Feature::kInitiator};
-  out.insert(out.end(), {
-      {"4.1/stream-numbers", "§4.1", Level::kMust,
-       "Stream numbers 0 to 15 and 65535 are reserved and MUST NOT be given to queue pairs.", {},
-       stream_numbers},
-      {"4.1/to-the-listening-port", "§4.1", Level::kMust,
-       "All datagrams of a connection MUST be sent to the listening UDP port of the peer.", {},
-       to_the_listening_port},
-      {"4.3/init-fields", "§4.3", Level::kMust, "random, not 0, not in use by the sender", initiator,
-       init_fields},
-      {"4.3/init-padded", "§4.3", Level::kMust,
-       "The datagram MUST be padded with zeros to the larger of 1200 bytes and `payload MTU + 60`", initiator,
-       init_padded},
-      {"4.3/init-repeated", "§4.3", Level::kMust,
-       "INIT is repeated with the same values after 20, 40, 80, 160 and then every 250 ms.", initiator,
-       init_repeated},
-      {"4.3/init-shrinks", "§4.3", Level::kShould,
-       "payload MTU SHOULD be at most 1344 and from the ninth at most 1024", initiator, init_shrinks},
-      {"4.3/no-answer", "§4.3", Level::kMust, "If 5 s pass without an answer the connection is lost",
-       {Feature::kRequester, Feature::kInitiator, Feature::kVirtualTime}, no_answer_fails},
-      {"4.4/init-ack-fields", "§4.4", Level::kMust,
-       "INIT_ACK goes to the peer's address through path 0", {}, init_ack_fields},
-      {"4.4/init-ack-size", "§4.4", Level::kMust,
-       "MUST have the same size as the INIT that it answers, never more", {}, init_ack_size},
-      {"4.4/smaller-of-both", "§4.4", Level::kMust, "the smaller of the two: it holds in both directions", {},
-       minimum_of_both},
-      {"4.4/own-payload-limit", "§4.4", Level::kMust,
-       "the smaller of what was offered and what the acceptor would offer on this way", {}, own_limits_count},
-      {"4.4/data-after-one-round-trip", "§4.4", Level::kMust,
-       "Otherwise a new connection begins in state OPEN, with the receiver as acceptor.", {}, one_round_trip},
-      {"4.4/repetition", "§4.4", Level::kMust,
-       "If the receiver is acceptor of a connection with this endpoint id and this SCID, INIT_ACK is sent "
-       "again.", {}, init_repetition},
-      {"4.4/lost-init-ack", "§4.4", Level::kMust, "INIT_ACK is sent again", {}, lost_init_ack},
-      {"4.4/repetition-with-smaller-mtu", "§4.4", Level::kMust,
-       "its payload MTU first becomes the smaller of what it was and what this INIT offers", {},
-       smaller_repetition},
-      {"4.4/magic", "§4.4", Level::kMust, "INITs that are not as follows are dropped: magic as above", {},
-       bad_magic},
-      {"4.4/version-range", "§4.4", Level::kMust, "version 1 within the range", {}, bad_version_range},
-      {"4.4/init-values", "§4.4", Level::kMust,
-       "SCID and listen UDP port not 0, payload MTU at least 512, max paths at least 1, CPSN window at least "
-       "64, mode 0 offered", {}, bad_init_values},
-      {"3.10/init-ports", "§3.10", Level::kMust,
-       "`nports` is 1 to 8 and a prefix 0 to 128 bits; else, or if the datagram is cut off, it is malformed.",
-       {}, bad_init_ports},
-      {"4.4/another-endpoint-id", "§4.4", Level::kMust,
-       "A connection to the same address with *another* endpoint id is left to die", {}, another_endpoint_id},
-      {"4.4/connection-limit", "§4.4", Level::kMust, "At the limit of connections the INIT is dropped", {},
-       connection_limit},
-      {"4.5/nonce", "§4.5", Level::kMust,
-       "It is ignored unless the connection is in INIT_SENT and the nonce is the one that was sent",
-       initiator, wrong_nonce},
-      {"4.5/malformed-init-ack", "§4.5", Level::kMust,
-       "It is dropped as malformed if SCID is 0, the chosen mode is not 0, max paths is 0, payload MTU is "
-       "below 512, the CPSN window is below 64 or above what was offered, or version 1 is not in its range.",
-       initiator, malformed_init_ack},
-      {"4.6/lower-id-wins", "§4.6", Level::kMust,
-       "the INIT of the endpoint with the lower endpoint id (compared as byte strings) wins", initiator,
-       [](Tester& t) { both_at_once(t, false); }},
-      {"4.6/higher-id-gives-up", "§4.6", Level::kMust,
-       "the one with the higher id gives up its own and becomes acceptor under the same connection id, "
-       "keeping what is queued", initiator, [](Tester& t) { both_at_once(t, true); }},
-      {"4.7/existing-connection", "§4.7", Level::kMust,
-       "The answer to an INIT from an endpoint that is connected already is an INIT_ACK with flag bit 0 set",
-       {}, existing_connection},
-      {"4.7/forgotten-connection", "§4.7", Level::kMust,
-       "sends RESET (§4.11) to the SCID with the reset token that came with this answer, and goes on sending "
-       "INIT", initiator, connection_that_only_the_peer_knows},
-      {"4.8/number-of-paths", "§4.8", Level::kMust,
-       "The sender has `min(own max paths, peer's max paths)` paths",
-       {Feature::kRequester, Feature::kPaths}, paths_within_limits},
-  });
+  out.insert(
+      out.end(),
+      {
+          {"4.1/stream-numbers",
+           "§4.1",
+           Level::kMust,
+           "Stream numbers 0 to 15 and 65535 are reserved and MUST NOT be given to queue pairs.",
+           {},
+           stream_numbers},
+          {"4.1/to-the-listening-port",
+           "§4.1",
+           Level::kMust,
+           "All datagrams of a connection MUST be sent to the listening UDP port of the peer.",
+           {},
+           to_the_listening_port},
+          {"4.3/init-fields", "§4.3", Level::kMust, "random, not 0, not in use by the sender", initiator,
+           init_fields},
+          {"4.3/init-padded", "§4.3", Level::kMust,
+           "The datagram MUST be padded with zeros to the larger of 1200 bytes and `payload MTU + 60`",
+           initiator, init_padded},
+          {"4.3/init-repeated", "§4.3", Level::kMust,
+           "INIT is repeated with the same values after 20, 40, 80, 160 and then every 250 ms.", initiator,
+           init_repeated},
+          {"4.3/init-shrinks", "§4.3", Level::kShould,
+           "payload MTU SHOULD be at most 1344 and from the ninth at most 1024", initiator, init_shrinks},
+          {"4.3/no-answer",
+           "§4.3",
+           Level::kMust,
+           "If 5 s pass without an answer the connection is lost",
+           {Feature::kRequester, Feature::kInitiator, Feature::kVirtualTime},
+           no_answer_fails},
+          {"4.4/init-ack-fields",
+           "§4.4",
+           Level::kMust,
+           "INIT_ACK goes to the peer's address through path 0",
+           {},
+           init_ack_fields},
+          {"4.4/init-ack-size",
+           "§4.4",
+           Level::kMust,
+           "MUST have the same size as the INIT that it answers, never more",
+           {},
+           init_ack_size},
+          {"4.4/smaller-of-both",
+           "§4.4",
+           Level::kMust,
+           "the smaller of the two: it holds in both directions",
+           {},
+           minimum_of_both},
+          {"4.4/own-payload-limit",
+           "§4.4",
+           Level::kMust,
+           "the smaller of what was offered and what the acceptor would offer on this way",
+           {},
+           own_limits_count},
+          {"4.4/data-after-one-round-trip",
+           "§4.4",
+           Level::kMust,
+           "Otherwise a new connection begins in state OPEN, with the receiver as acceptor.",
+           {},
+           one_round_trip},
+          {"4.4/repetition",
+           "§4.4",
+           Level::kMust,
+           "If the receiver is acceptor of a connection with this endpoint id and this SCID, INIT_ACK is "
+           "sent "
+           "again.",
+           {},
+           init_repetition},
+          {"4.4/lost-init-ack", "§4.4", Level::kMust, "INIT_ACK is sent again", {}, lost_init_ack},
+          {"4.4/repetition-with-smaller-mtu",
+           "§4.4",
+           Level::kMust,
+           "its payload MTU first becomes the smaller of what it was and what this INIT offers",
+           {},
+           smaller_repetition},
+          {"4.4/magic",
+           "§4.4",
+           Level::kMust,
+           "INITs that are not as follows are dropped: magic as above",
+           {},
+           bad_magic},
+          {"4.4/version-range", "§4.4", Level::kMust, "version 1 within the range", {}, bad_version_range},
+          {"4.4/init-values",
+           "§4.4",
+           Level::kMust,
+           "SCID and listen UDP port not 0, payload MTU at least 512, max paths at least 1, CPSN window at "
+           "least "
+           "64, mode 0 offered",
+           {},
+           bad_init_values},
+          {"3.10/init-ports",
+           "§3.10",
+           Level::kMust,
+           "`nports` is 1 to 8 and a prefix 0 to 128 bits; else, or if the datagram is cut off, it is "
+           "malformed.",
+           {},
+           bad_init_ports},
+          {"4.4/another-endpoint-id",
+           "§4.4",
+           Level::kMust,
+           "A connection to the same address with *another* endpoint id is left to die",
+           {},
+           another_endpoint_id},
+          {"4.4/connection-limit",
+           "§4.4",
+           Level::kMust,
+           "At the limit of connections the INIT is dropped",
+           {},
+           connection_limit},
+          {"4.5/nonce", "§4.5", Level::kMust,
+           "It is ignored unless the connection is in INIT_SENT and the nonce is the one that was sent",
+           initiator, wrong_nonce},
+          {"4.5/malformed-init-ack", "§4.5", Level::kMust,
+           "It is dropped as malformed if SCID is 0, the chosen mode is not 0, max paths is 0, payload MTU "
+           "is "
+           "below 512, the CPSN window is below 64 or above what was offered, or version 1 is not in its "
+           "range.",
+           initiator, malformed_init_ack},
+          {"4.6/lower-id-wins", "§4.6", Level::kMust,
+           "the INIT of the endpoint with the lower endpoint id (compared as byte strings) wins", initiator,
+           [](Tester& t) { both_at_once(t, false); }},
+          {"4.6/higher-id-gives-up", "§4.6", Level::kMust,
+           "the one with the higher id gives up its own and becomes acceptor under the same connection id, "
+           "keeping what is queued",
+           initiator, [](Tester& t) { both_at_once(t, true); }},
+          {"4.7/existing-connection",
+           "§4.7",
+           Level::kMust,
+           "The answer to an INIT from an endpoint that is connected already is an INIT_ACK with flag bit 0 "
+           "set",
+           {},
+           existing_connection},
+          {"4.7/forgotten-connection", "§4.7", Level::kMust,
+           "sends RESET (§4.11) to the SCID with the reset token that came with this answer, and goes on "
+           "sending "
+           "INIT",
+           initiator, connection_that_only_the_peer_knows},
+          {"4.8/number-of-paths",
+           "§4.8",
+           Level::kMust,
+           "The sender has `min(own max paths, peer's max paths)` paths",
+           {Feature::kRequester, Feature::kPaths},
+           paths_within_limits},
+      });
 }
 
 }  // namespace mroce::comply

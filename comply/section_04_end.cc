@@ -75,8 +75,8 @@ void close_confirmed(Tester& t) {
 void forged_close(Tester& t) {
   Bench b(t);
   t.run_for(millis(20));
-  for (const uint32_t cack : {b.connection.base() + 1, b.connection.base() - 1,
-                              b.connection.base() + 0x40000000U}) {
+  for (const uint32_t cack :
+       {b.connection.base() + 1, b.connection.base() - 1, b.connection.base() + 0x40000000U}) {
     b.connection.send_close(cack);
     t.expect_none(type(Type::kCloseAck), "CLOSE_ACK for a CLOSE with a wrong CACK", millis(5));
   }
@@ -89,11 +89,13 @@ void close_is_the_last_ack(Tester& t) {
   b.connection.lose = [](const Packet& p) { return p.is(DataOp::kWrite); };
   b.post(b.work(1, WorkOp::kWrite, 100));
   const Packet* write = nullptr;
-  t.until([&] {
-    const auto found = t.all(b.of(DataOp::kWrite));
-    if (!found.empty()) write = found[0];
-    return write != nullptr;
-  }, "WRITE");
+  t.until(
+      [&] {
+        const auto found = t.all(b.of(DataOp::kWrite));
+        if (!found.empty()) write = found[0];
+        return write != nullptr;
+      },
+      "WRITE");
   b.connection.send_close(write->data->cpsn + 1);
   t.expect(type(Type::kCloseAck), "CLOSE_ACK");
   b.expect_completion(1, "SUCCESS");
@@ -172,38 +174,66 @@ void reset_without_token(Tester& t) {
 void add_endings(std::vector<Assertion>& out) {
   const auto requester = std::vector{Feature::kRequester};
   const auto slow = std::vector{Feature::kRequester, Feature::kVirtualTime};
-  out.insert(out.end(), {
-      {"4.9/keepalive", "§4.9", Level::kMust,
-       "When for 10 s nothing was received and no DATA was sent, a PROBE of kind 0 with AR and without "
-       "streams is sent.", {Feature::kVirtualTime}, keepalive},
-      {"4.9/silence", "§4.9", Level::kMust,
-       "When it has waited for 5 s, and nothing was received for 5 s, the connection is lost", slow,
-       silence_ends},
-      {"4.9/standstill", "§4.9", Level::kMust,
-       "When there are packets that are not accepted, and none was accepted for 5 s, it is lost too", slow,
-       standstill_ends},
-      {"4.9/losses-do-not-kill", "§4.9", Level::kMust,
-       "Only silence, standstill and RESET kill a connection; losses, however many, do not.", requester,
-       losses_do_not_kill},
-      {"4.10/close-confirmed", "§4.10", Level::kMust,
-       "stays in TIME_WAIT for 1 s to answer repetitions", {}, close_confirmed},
-      {"4.10/forged-close", "§4.10", Level::kMust,
-       "it MUST NOT be below the highest CACK received so far nor above the next CPSN; else the CLOSE is "
-       "dropped as forged", {}, forged_close},
-      {"4.10/close-acknowledges", "§4.10", Level::kMust, "It treats the CACK as that of an ACK", requester,
-       close_is_the_last_ack},
-      {"4.10/orderly-end", "§4.10", Level::kMust, "CLOSE carries the final CACK and reason 0.", {},
-       orderly_end},
-      {"4.10/nothing-beside-close", "§4.10", Level::kMust, "Nothing else is sent.", {},
-       nothing_beside_close},
-      {"4.11/right-token", "§4.11", Level::kMust, "With the right token the connection is lost", requester,
-       reset_with_token},
-      {"4.11/wrong-token", "§4.11", Level::kMust, "with another one the datagram is dropped", {},
-       reset_without_token},
-      {"4.13/close-with-work-outstanding", "§4.13", Level::kMust,
-       "Orderly: the same, but only for queue pairs that still had work requests outstanding, and after one "
-       "try", requester, close_with_work_outstanding},
-  });
+  out.insert(
+      out.end(),
+      {
+          {"4.9/keepalive",
+           "§4.9",
+           Level::kMust,
+           "When for 10 s nothing was received and no DATA was sent, a PROBE of kind 0 with AR and without "
+           "streams is sent.",
+           {Feature::kVirtualTime},
+           keepalive},
+          {"4.9/silence", "§4.9", Level::kMust,
+           "When it has waited for 5 s, and nothing was received for 5 s, the connection is lost", slow,
+           silence_ends},
+          {"4.9/standstill", "§4.9", Level::kMust,
+           "When there are packets that are not accepted, and none was accepted for 5 s, it is lost too",
+           slow, standstill_ends},
+          {"4.9/losses-do-not-kill", "§4.9", Level::kMust,
+           "Only silence, standstill and RESET kill a connection; losses, however many, do not.", requester,
+           losses_do_not_kill},
+          {"4.10/close-confirmed",
+           "§4.10",
+           Level::kMust,
+           "stays in TIME_WAIT for 1 s to answer repetitions",
+           {},
+           close_confirmed},
+          {"4.10/forged-close",
+           "§4.10",
+           Level::kMust,
+           "it MUST NOT be below the highest CACK received so far nor above the next CPSN; else the CLOSE is "
+           "dropped as forged",
+           {},
+           forged_close},
+          {"4.10/close-acknowledges", "§4.10", Level::kMust, "It treats the CACK as that of an ACK",
+           requester, close_is_the_last_ack},
+          {"4.10/orderly-end",
+           "§4.10",
+           Level::kMust,
+           "CLOSE carries the final CACK and reason 0.",
+           {},
+           orderly_end},
+          {"4.10/nothing-beside-close",
+           "§4.10",
+           Level::kMust,
+           "Nothing else is sent.",
+           {},
+           nothing_beside_close},
+          {"4.11/right-token", "§4.11", Level::kMust, "With the right token the connection is lost",
+           requester, reset_with_token},
+          {"4.11/wrong-token",
+           "§4.11",
+           Level::kMust,
+           "with another one the datagram is dropped",
+           {},
+           reset_without_token},
+          {"4.13/close-with-work-outstanding", "§4.13", Level::kMust,
+           "Orderly: the same, but only for queue pairs that still had work requests outstanding, and after "
+           "one "
+           "try",
+           requester, close_with_work_outstanding},
+      });
 }
 
 }  // namespace mroce::comply

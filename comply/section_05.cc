@@ -115,12 +115,12 @@ void late_within_vector(Tester& t) {
   const uint32_t hole = b.connection.next_pseq(0);
   b.connection.skip_pseq(0);
   for (int i = 0; i < 10; ++i) b.stream.send(b.stream.write(b.region, 0, pattern(10)));
-  const Sent late = b.stream.send_piece(b.stream.write(b.region, 0, pattern(10)), 0,
-                                        {.flags = kAr, .pseq = hole});
+  const Sent late =
+      b.stream.send_piece(b.stream.write(b.region, 0, pattern(10)), 0, {.flags = kAr, .pseq = hole});
   b.connection.expect_accepted(late);
-  const Packet& ack = t.expect([&](const Packet& p) {
-    return p.block(0) != nullptr && says_received(*p.block(0), hole);
-  }, "the bit of a datagram that came late");
+  const Packet& ack =
+      t.expect([&](const Packet& p) { return p.block(0) != nullptr && says_received(*p.block(0), hole); },
+               "the bit of a datagram that came late");
   check(ack.block(0)->largest == b.connection.next_pseq(0) - 1, "LARGEST is not the highest PSEQ");
 }
 
@@ -129,8 +129,8 @@ void too_late_for_vector(Tester& t) {
   const uint32_t hole = b.connection.next_pseq(0);
   b.connection.skip_pseq(0, 300);
   b.stream.send_and_wait(b.stream.write(b.region, 0, pattern(10)));
-  const Sent late = b.stream.send_piece(b.stream.write(b.region, 50, pattern(10)), 0,
-                                        {.flags = kAr, .pseq = hole});
+  const Sent late =
+      b.stream.send_piece(b.stream.write(b.region, 50, pattern(10)), 0, {.flags = kAr, .pseq = hole});
   t.until([&] { return b.connection.cack() == late.data.cpsn + 1; }, "CACK for what came too late");
   check(b.memory(50, 10) == pattern(10), "it was not placed");
 }
@@ -139,14 +139,14 @@ void rx_count(Tester& t) {
   Bench b(t);
   const Sent first = b.stream.send_and_wait(b.stream.write(b.region, 0, pattern(10)));
   const uint32_t before = expect_block(b, 0, first.pseq).rx_count;
-  b.connection.send_again(first);                                // a duplicate
+  b.connection.send_again(first);  // a duplicate
   wire::Data data = b.stream.write(b.region, 0, pattern(10)).data;
   data.stream ^= 0x40;
-  b.connection.send_data(data, pattern(10));                     // rejected
-  b.connection.send_probe({.token = 1});                         // no DATA
-  b.connection.skip_pseq(0, 3);                                  // lost
-  const Sent last = b.stream.send_piece({b.stream.write(b.region, 0, pattern(10)).data, pattern(10)}, 0,
-                                        {.flags = kAr});
+  b.connection.send_data(data, pattern(10));  // rejected
+  b.connection.send_probe({.token = 1});      // no DATA
+  b.connection.skip_pseq(0, 3);               // lost
+  const Sent last =
+      b.stream.send_piece({b.stream.write(b.region, 0, pattern(10)).data, pattern(10)}, 0, {.flags = kAr});
   check(expect_block(b, 0, last.pseq).rx_count == before + 3, "RX count did not grow by 3");
 }
 
@@ -169,9 +169,8 @@ void ts_echo_of_largest(Tester& t) {
                                         {.flags = kAr, .pseq = hole, .ts = 2222});
   b.connection.expect_accepted(late);
   t.run_for(millis(2));
-  for (const Packet* p : t.all([&](const Packet& p) {
-         return p.block(0) != nullptr && p.block(0)->largest == hole + 1;
-       }))
+  for (const Packet* p :
+       t.all([&](const Packet& p) { return p.block(0) != nullptr && p.block(0)->largest == hole + 1; }))
     check(p->block(0)->ts_echo == 1111, "TS echo is not of the datagram that LARGEST names");
 }
 
@@ -217,8 +216,8 @@ void sixteen_at_once(Tester& t) {
 void probe_gets_all_blocks(Tester& t) {
   Bench b(t);
   for (const uint8_t path : std::initializer_list<uint8_t>{1, 2, 3, 4, 5}) {
-    b.connection.expect_accepted(b.stream.send_piece(b.stream.write(b.region, 0, pattern(10)), 0,
-                                                     {.path = path, .flags = kAr}));
+    b.connection.expect_accepted(
+        b.stream.send_piece(b.stream.write(b.region, 0, pattern(10)), 0, {.path = path, .flags = kAr}));
   }
   t.run_for(millis(5));
   t.forget();
@@ -287,10 +286,10 @@ void blocks_are_repeated(Tester& t) {
   t.run_for(millis(5));
   const Sent one = b.stream.send_piece(b.stream.write(b.region, 0, pattern(10)), 0, {.flags = kAr});
   t.run_for(millis(2));
-  b.connection.expect_accepted(b.stream.send_piece(b.stream.write(b.region, 0, pattern(10)), 0,
-                                                   {.path = 1, .flags = kAr}));
-  b.connection.expect_accepted(b.stream.send_piece(b.stream.write(b.region, 0, pattern(10)), 0,
-                                                   {.path = 1, .flags = kAr}));
+  b.connection.expect_accepted(
+      b.stream.send_piece(b.stream.write(b.region, 0, pattern(10)), 0, {.path = 1, .flags = kAr}));
+  b.connection.expect_accepted(
+      b.stream.send_piece(b.stream.write(b.region, 0, pattern(10)), 0, {.path = 1, .flags = kAr}));
   t.run_for(millis(2));
   check(t.count(ack_for(one.pseq, 0)) >= 3, "the block of path 0 was not in two further ACKs");
 }
@@ -326,65 +325,165 @@ void nak_at_each_arrival(Tester& t) {
 }  // namespace
 
 void add_receiving(std::vector<Assertion>& out) {
-  out.insert(out.end(), {
-      {"5.3/duplicate-cpsn-placed-once", "§5.3", Level::kMust, "It MUST NOT be placed.", {},
-       duplicate_placed_once},
-      {"5.3/repeated-datagram", "§5.3", Level::kMust,
-       "If its CPSN is below the base or its bit is set, it is a **duplicate**: it is acknowledged (its PSEQ "
-       "bit is set) and not looked at further.", {}, repeated_datagram},
-      {"5.3/limit-is-base-plus-window", "§5.3", Level::kMust,
-       "The CPSN limit that the receiver announces is always base + window.", {}, limit_is_base_plus_window},
-      {"5.3/rejected-not-acknowledged", "§5.3", Level::kMust,
-       "neither the CPSN bit nor the PSEQ bit is set, and a NAK goes into the next ACK", {},
-       rejected_is_not_acknowledged},
-      {"5.3/stream-control-accepted", "§5.3", Level::kMust, "| stream control | yes | malformed: dropped |",
-       {}, stream_control_accepted},
-      {"5.3/unwanted-response-accepted", "§5.3", Level::kMust,
-       "yes, also when nobody waits for it any more", {}, response_nobody_waits_for},
-      {"5.4/vector", "§5.4", Level::kMust,
-       "the vector is shifted by the difference and LARGEST becomes s", {}, vector_contents},
-      {"5.4/late-within-vector", "§5.4", Level::kMust,
-       "If s is below LARGEST by less than 256, its bit is set on the same condition", {},
-       late_within_vector},
-      {"5.4/too-late-for-vector", "§5.4", Level::kMust, "if by 256 or more, nothing is recorded.", {},
-       too_late_for_vector},
-      {"5.4/rx-count", "§5.4", Level::kMust,
-       "the DATA datagrams that passed the checks of §3.13, duplicates and rejected ones included", {},
-       rx_count},
-      {"5.4/ce-count", "§5.4", Level::kMust, "CE count, those of them that arrived with the codepoint CE", {},
-       ce_count},
-      {"5.4/ts-echo", "§5.4", Level::kMust,
-       "of the datagram that LARGEST names, its TS and its time of arrival", {}, ts_echo_of_largest},
-      {"5.5/ar-answered", "§5.5", Level::kMust,
-       "MUST acknowledge AR without waiting for more packets", {}, ar_acknowledged},
-      {"5.5/every-datagram-acknowledged", "§5.5", Level::kMust,
-       "A receiver MUST acknowledge every DATA datagram that it counted within its ACK delay", {},
-       every_datagram_acknowledged},
-      {"5.5/gap-at-once", "§5.5", Level::kMust, "a datagram left a gap below it", {}, gap_at_once},
-      {"5.5/duplicate-at-once", "§5.5", Level::kMust, "| a duplicate CPSN | at once |", {}, duplicate_at_once},
-      {"5.5/sixteen-at-once", "§5.5", Level::kMust, "| 16 packets are unacknowledged | at once |", {},
-       sixteen_at_once},
-      {"5.5/probe-with-ar", "§5.5", Level::kMust,
-       "| PROBE with AR | at once, with blocks for all paths ever seen |", {}, probe_gets_all_blocks},
-      {"5.6/cack", "§5.6", Level::kMust, "Every CPSN below is accepted.", {}, cack_is_the_base},
-      {"5.6/more-than-four-paths", "§5.6", Level::kMust,
-       "if more have news, another ACK MUST follow at once", {}, more_than_four_paths},
-      {"5.6/ack-delay", "§5.6", Level::kMust, "the delay from its arrival to this ACK in units of 64 ns", {},
-       ack_delay_is_honest},
-      {"5.6/naks-are-bounded", "§5.6", Level::kMust,
-       "one for each packet that was rejected since the last ACK, at most 16.", {}, at_most_sixteen_naks},
-      {"5.6/blocks-repeated", "§5.6", Level::kShould,
-       "Blocks that are left free SHOULD repeat what was reported", {}, blocks_are_repeated},
-      {"5.15/void-accepted", "§5.15", Level::kMust, "A receiver MUST accept every VOID.", {}, void_accepted},
-      {"5.15/void-makes-forget", "§5.15", Level::kMust,
-       "everything that has arrived of that message is forgotten, a held tail included; the message may begin "
-       "again", {}, void_makes_forget},
-      {"5.16/nak-at-each-arrival", "§5.16", Level::kMust,
-       "A receiver MUST NAK again at each arrival of the packet, as long as the reason lasts", {},
-       nak_at_each_arrival},
-      {"6.10/no-rate", "§6.10", Level::kMust, "A receiver that gives none MUST set `rate` to 0", {},
-       rate_is_zero},
-  });
+  out.insert(out.end(),
+             {
+                 {"5.3/duplicate-cpsn-placed-once",
+                  "§5.3",
+                  Level::kMust,
+                  "It MUST NOT be placed.",
+                  {},
+                  duplicate_placed_once},
+                 {"5.3/repeated-datagram",
+                  "§5.3",
+                  Level::kMust,
+                  "If its CPSN is below the base or its bit is set, it is a **duplicate**: it is "
+                  "acknowledged (its PSEQ "
+                  "bit is set) and not looked at further.",
+                  {},
+                  repeated_datagram},
+                 {"5.3/limit-is-base-plus-window",
+                  "§5.3",
+                  Level::kMust,
+                  "The CPSN limit that the receiver announces is always base + window.",
+                  {},
+                  limit_is_base_plus_window},
+                 {"5.3/rejected-not-acknowledged",
+                  "§5.3",
+                  Level::kMust,
+                  "neither the CPSN bit nor the PSEQ bit is set, and a NAK goes into the next ACK",
+                  {},
+                  rejected_is_not_acknowledged},
+                 {"5.3/stream-control-accepted",
+                  "§5.3",
+                  Level::kMust,
+                  "| stream control | yes | malformed: dropped |",
+                  {},
+                  stream_control_accepted},
+                 {"5.3/unwanted-response-accepted",
+                  "§5.3",
+                  Level::kMust,
+                  "yes, also when nobody waits for it any more",
+                  {},
+                  response_nobody_waits_for},
+                 {"5.4/vector",
+                  "§5.4",
+                  Level::kMust,
+                  "the vector is shifted by the difference and LARGEST becomes s",
+                  {},
+                  vector_contents},
+                 {"5.4/late-within-vector",
+                  "§5.4",
+                  Level::kMust,
+                  "If s is below LARGEST by less than 256, its bit is set on the same condition",
+                  {},
+                  late_within_vector},
+                 {"5.4/too-late-for-vector",
+                  "§5.4",
+                  Level::kMust,
+                  "if by 256 or more, nothing is recorded.",
+                  {},
+                  too_late_for_vector},
+                 {"5.4/rx-count",
+                  "§5.4",
+                  Level::kMust,
+                  "the DATA datagrams that passed the checks of §3.13, duplicates and rejected ones included",
+                  {},
+                  rx_count},
+                 {"5.4/ce-count",
+                  "§5.4",
+                  Level::kMust,
+                  "CE count, those of them that arrived with the codepoint CE",
+                  {},
+                  ce_count},
+                 {"5.4/ts-echo",
+                  "§5.4",
+                  Level::kMust,
+                  "of the datagram that LARGEST names, its TS and its time of arrival",
+                  {},
+                  ts_echo_of_largest},
+                 {"5.5/ar-answered",
+                  "§5.5",
+                  Level::kMust,
+                  "MUST acknowledge AR without waiting for more packets",
+                  {},
+                  ar_acknowledged},
+                 {"5.5/every-datagram-acknowledged",
+                  "§5.5",
+                  Level::kMust,
+                  "A receiver MUST acknowledge every DATA datagram that it counted within its ACK delay",
+                  {},
+                  every_datagram_acknowledged},
+                 {"5.5/gap-at-once", "§5.5", Level::kMust, "a datagram left a gap below it", {}, gap_at_once},
+                 {"5.5/duplicate-at-once",
+                  "§5.5",
+                  Level::kMust,
+                  "| a duplicate CPSN | at once |",
+                  {},
+                  duplicate_at_once},
+                 {"5.5/sixteen-at-once",
+                  "§5.5",
+                  Level::kMust,
+                  "| 16 packets are unacknowledged | at once |",
+                  {},
+                  sixteen_at_once},
+                 {"5.5/probe-with-ar",
+                  "§5.5",
+                  Level::kMust,
+                  "| PROBE with AR | at once, with blocks for all paths ever seen |",
+                  {},
+                  probe_gets_all_blocks},
+                 {"5.6/cack", "§5.6", Level::kMust, "Every CPSN below is accepted.", {}, cack_is_the_base},
+                 {"5.6/more-than-four-paths",
+                  "§5.6",
+                  Level::kMust,
+                  "if more have news, another ACK MUST follow at once",
+                  {},
+                  more_than_four_paths},
+                 {"5.6/ack-delay",
+                  "§5.6",
+                  Level::kMust,
+                  "the delay from its arrival to this ACK in units of 64 ns",
+                  {},
+                  ack_delay_is_honest},
+                 {"5.6/naks-are-bounded",
+                  "§5.6",
+                  Level::kMust,
+                  "one for each packet that was rejected since the last ACK, at most 16.",
+                  {},
+                  at_most_sixteen_naks},
+                 {"5.6/blocks-repeated",
+                  "§5.6",
+                  Level::kShould,
+                  "Blocks that are left free SHOULD repeat what was reported",
+                  {},
+                  blocks_are_repeated},
+                 {"5.15/void-accepted",
+                  "§5.15",
+                  Level::kMust,
+                  "A receiver MUST accept every VOID.",
+                  {},
+                  void_accepted},
+                 {"5.15/void-makes-forget",
+                  "§5.15",
+                  Level::kMust,
+                  "everything that has arrived of that message is forgotten, a held tail included; the "
+                  "message may begin "
+                  "again",
+                  {},
+                  void_makes_forget},
+                 {"5.16/nak-at-each-arrival",
+                  "§5.16",
+                  Level::kMust,
+                  "A receiver MUST NAK again at each arrival of the packet, as long as the reason lasts",
+                  {},
+                  nak_at_each_arrival},
+                 {"6.10/no-rate",
+                  "§6.10",
+                  Level::kMust,
+                  "A receiver that gives none MUST set `rate` to 0",
+                  {},
+                  rate_is_zero},
+             });
 }
 
 }  // namespace mroce::comply

@@ -186,10 +186,13 @@ void read_of_vanished_region(Tester& t) {
   t.until([&] { return t.count(b.of(DataOp::kReadResp)) > 0; }, "READ_RESP");
   t.target().destroy_mr(other.id);
   b.connection.lose = {};
-  const Packet& p = t.expect([&](const Packet& each) {
-    return b.of(DataOp::kReadResp)(each) && each.data->status != NakCode::kNone;
-  }, "a READ_RESP with a status");
-  check(p.data->status == NakCode::kAccess && p.payload.empty(), "its status is not ACCESS, or has a payload");
+  const Packet& p = t.expect(
+      [&](const Packet& each) {
+        return b.of(DataOp::kReadResp)(each) && each.data->status != NakCode::kNone;
+      },
+      "a READ_RESP with a status");
+  check(p.data->status == NakCode::kAccess && p.payload.empty(),
+        "its status is not ACCESS, or has a payload");
 }
 
 // ---- atomics
@@ -243,47 +246,84 @@ void atomics_after_write(Tester& t) {
 void add_placement(std::vector<Assertion>& out) {
   const auto read = std::vector{Feature::kRead};
   const auto atomics = std::vector{Feature::kAtomics};
-  out.insert(out.end(), {
-      {"2.3/rdslot-echoed", "§2.3", Level::kMust,
-       "A responder MUST treat RDSLOT as opaque and MUST echo it.", {Feature::kRead, Feature::kAtomics},
-       rdslot_echoed},
-      {"9.3/write-placed", "§9.3", Level::kMust, "The payload is stored at VA + offset", {}, write_placed},
-      {"9.4/any-order", "§9.4", Level::kMust, "All other bytes become visible in any order.", {},
-       out_of_order_placement},
-      {"9.4/tail-held", "§9.4", Level::kMust,
-       "is placed only when all other bytes of its message and all earlier messages of its half are placed; "
-       "until then it is **held** and acknowledged", {}, tail_held},
-      {"9.4/tail-waits-for-earlier-messages", "§9.4", Level::kMust,
-       "all earlier messages of its half are placed", {}, tail_waits_for_earlier_messages},
-      {"9.5/write-with-immediate", "§9.5", Level::kMust,
-       "then the receive completes (RECV_RDMA_WITH_IMM, byte_len = length)", {}, write_imm},
-      {"9.5/send", "§9.5", Level::kMust, "| SEND, SEND_IMM | the receive completes |", {}, send_received},
-      {"9.5/send-with-invalidate", "§9.5", Level::kMust,
-       "The region loses its remote rights and keeps its local ones.", {}, send_inv},
-      {"9.5/finished-in-order", "§9.5", Level::kMust, "Messages are **finished** strictly in MSN order", {},
-       receives_in_order},
-      {"9.3/empty-messages", "§9.3", Level::kMust, "An empty WRITE checks no key", {}, empty_messages},
-      {"9.6/read", "§9.6", Level::kMust,
-       "READ_RESP carries the RDSLOT, the length of the READ, the offset, and status 0.", read,
-       read_answered},
-      {"9.10/read-after-write", "§9.10", Level::kMust,
-       "READ and atomic execute after the WRITE is placed", read, read_waits_for_write},
-      {"9.6/read-under-loss", "§9.6", Level::kMust,
-       "READs are never repeated: a READ_REQ has a CPSN and is executed once, and its responses are "
-       "retransmitted like any packet.", read, read_under_loss},
-      {"9.6/region-vanished", "§9.6", Level::kMust,
-       "If the check fails at transmission, the packet carries the status ACCESS and no payload.", read,
-       read_of_vanished_region},
-      {"9.8/atomics", "§9.8", Level::kMust, "ATOMIC_RESP carries the value before.", atomics,
-       atomics_execute},
-      {"9.8/executed-once", "§9.8", Level::kMust,
-       "Each executes exactly once, without a replay cache: the request has a CPSN, and so has the response.",
-       atomics, atomics_execute_once},
-      {"9.8/lost-response", "§9.8", Level::kMust, "Each executes exactly once", atomics,
-       lost_atomic_response},
-      {"9.10/atomic-after-write", "§9.10", Level::kMust,
-       "READ and atomic execute after the WRITE is placed", atomics, atomics_after_write},
-  });
+  out.insert(
+      out.end(),
+      {
+          {"2.3/rdslot-echoed",
+           "§2.3",
+           Level::kMust,
+           "A responder MUST treat RDSLOT as opaque and MUST echo it.",
+           {Feature::kRead, Feature::kAtomics},
+           rdslot_echoed},
+          {"9.3/write-placed",
+           "§9.3",
+           Level::kMust,
+           "The payload is stored at VA + offset",
+           {},
+           write_placed},
+          {"9.4/any-order",
+           "§9.4",
+           Level::kMust,
+           "All other bytes become visible in any order.",
+           {},
+           out_of_order_placement},
+          {"9.4/tail-held",
+           "§9.4",
+           Level::kMust,
+           "is placed only when all other bytes of its message and all earlier messages of its half are "
+           "placed; "
+           "until then it is **held** and acknowledged",
+           {},
+           tail_held},
+          {"9.4/tail-waits-for-earlier-messages",
+           "§9.4",
+           Level::kMust,
+           "all earlier messages of its half are placed",
+           {},
+           tail_waits_for_earlier_messages},
+          {"9.5/write-with-immediate",
+           "§9.5",
+           Level::kMust,
+           "then the receive completes (RECV_RDMA_WITH_IMM, byte_len = length)",
+           {},
+           write_imm},
+          {"9.5/send", "§9.5", Level::kMust, "| SEND, SEND_IMM | the receive completes |", {}, send_received},
+          {"9.5/send-with-invalidate",
+           "§9.5",
+           Level::kMust,
+           "The region loses its remote rights and keeps its local ones.",
+           {},
+           send_inv},
+          {"9.5/finished-in-order",
+           "§9.5",
+           Level::kMust,
+           "Messages are **finished** strictly in MSN order",
+           {},
+           receives_in_order},
+          {"9.3/empty-messages", "§9.3", Level::kMust, "An empty WRITE checks no key", {}, empty_messages},
+          {"9.6/read", "§9.6", Level::kMust,
+           "READ_RESP carries the RDSLOT, the length of the READ, the offset, and status 0.", read,
+           read_answered},
+          {"9.10/read-after-write", "§9.10", Level::kMust,
+           "READ and atomic execute after the WRITE is placed", read, read_waits_for_write},
+          {"9.6/read-under-loss", "§9.6", Level::kMust,
+           "READs are never repeated: a READ_REQ has a CPSN and is executed once, and its responses are "
+           "retransmitted like any packet.",
+           read, read_under_loss},
+          {"9.6/region-vanished", "§9.6", Level::kMust,
+           "If the check fails at transmission, the packet carries the status ACCESS and no payload.", read,
+           read_of_vanished_region},
+          {"9.8/atomics", "§9.8", Level::kMust, "ATOMIC_RESP carries the value before.", atomics,
+           atomics_execute},
+          {"9.8/executed-once", "§9.8", Level::kMust,
+           "Each executes exactly once, without a replay cache: the request has a CPSN, and so has the "
+           "response.",
+           atomics, atomics_execute_once},
+          {"9.8/lost-response", "§9.8", Level::kMust, "Each executes exactly once", atomics,
+           lost_atomic_response},
+          {"9.10/atomic-after-write", "§9.10", Level::kMust,
+           "READ and atomic execute after the WRITE is placed", atomics, atomics_after_write},
+      });
 }
 
 }  // namespace mroce::comply
