@@ -95,24 +95,21 @@ void read_of_target(Tester& t) {
 }
 
 void malformed_response(Tester& t) {
-  Bench b(t);
-  b.post(b.work(1, WorkOp::kRead, 1000));
-  const Packet request = t.expect(b.of(DataOp::kReadReq), "READ_REQ");
-  const uint32_t cpsn = b.connection.next_cpsn();
-  wire::Data data;
-  data.op = DataOp::kReadResp;
-  data.stream = static_cast<uint16_t>(b.qp.qpn);
-  data.rdslot = request.data->rdslot;
-  data.length = 999;  // not that of the READ
-  Sent sent = b.connection.send_data(data, pattern(999), {.flags = kAr, .cpsn = cpsn});
-  b.connection.expect_not_accepted(sent, "a response of another length");
-  data.length = 1000;
-  data.offset = 8;
-  sent = b.connection.send_data(data, pattern(992), {.flags = kAr, .cpsn = cpsn});
-  b.connection.expect_not_accepted(sent, "a response with an odd offset");
-  check(b.memory(0, 1000) == Bytes(1000), "it was placed");
-  respond(b, request, pattern(1000));
-  b.expect_completion(1, "SUCCESS");
+  for (const bool other_length : {true, false}) {
+    Bench b(t);
+    b.post(b.work(1, WorkOp::kRead, 1000));
+    const Packet request = t.expect(b.of(DataOp::kReadReq), "READ_REQ");
+    wire::Data data;
+    data.op = DataOp::kReadResp;
+    data.stream = static_cast<uint16_t>(b.qp.qpn);
+    data.rdslot = request.data->rdslot;
+    data.length = other_length ? 999 : 1000;
+    data.offset = other_length ? 0 : 8;
+    const Sent sent = b.connection.send_data(data, pattern(other_length ? 999 : 992), {.flags = kAr});
+    b.connection.expect_accepted(sent);
+    b.expect_completion(1, "REM_OP_ERR");
+    check(b.memory(0, 1000) == Bytes(1000), "it was placed");
+  }
 }
 
 void response_with_status(Tester& t) {
