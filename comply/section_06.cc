@@ -151,29 +151,45 @@ void add_congestion(std::vector<Assertion>& out) {
   const auto paths = std::vector{Feature::kRequester, Feature::kPaths, Feature::kVirtualTime};
   const auto exact = std::vector{Feature::kRequester, Feature::kVirtualTime};
   const auto requester = std::vector{Feature::kRequester};
-  out.insert(
-      out.end(),
-      {
-          {"6.1/half-of-the-receive-buffer", "§6.1", Level::kShould, "", exact, half_of_the_receive_buffer},
-          {"6.4/marks-reduce-the-path", "§6.4", Level::kMust, "", paths, marks_reduce_the_path},
-          {"6.5/loss-alone-does-not", "§6.5", Level::kShould, "", exact, loss_alone_does_not},
-          {"6.7/ar-before-it-stops", "§6.7", Level::kShould, "", requester, asks_before_it_stops},
-          {"3.14/one-size-in-a-burst", "§3.14", Level::kShould, "", requester, one_size_in_a_burst},
-          {"6.8/responses-do-not-wait",
-           "§6.8",
-           Level::kMust,
-           "",
-           {Feature::kRequester, Feature::kRead},
-           responses_do_not_wait},
-          {"6.9/host-penalty", "§6.9", Level::kMust, "", exact, host_penalty_scales},
-          {"6.10/rate-zero-ignored", "§6.10", Level::kMust, "", requester, zero_rate_ignored},
-          {"6.10/hint-obeyed",
-           "§6.10",
-           Level::kMust,
-           "",
-           {Feature::kRequester, Feature::kVirtualTime, Feature::kRateHints},
-           hint_obeyed},
-      });
+  out.insert(out.end(), {
+                            {"6.1/half-of-the-receive-buffer", "§6.1-1", Level::kShould,
+                             "The window of a connection SHOULD be, in bytes in flight over all paths.",
+                             exact, half_of_the_receive_buffer},
+                            {"6.4/marks-reduce-the-path", "§6.4-1", Level::kMust,
+                             "A sender MUST reduce its rate on a path when CE marks are reported for it, at "
+                             "least once a round trip.",
+                             paths, marks_reduce_the_path},
+                            {"6.5/loss-alone-does-not", "§6.5-1", Level::kShould,
+                             "At the end of a round with losses, cwnd SHOULD be halved (at least 1) and slow "
+                             "start end, only if at least one holds.",
+                             exact, loss_alone_does_not},
+                            {"6.7/ar-before-it-stops", "§6.7-5", Level::kShould,
+                             "AR SHOULD be set on the last datagram of a burst if the sender will then stop: "
+                             "nothing more to send, no room on this path, the connection's window or the "
+                             "CPSN limit reached, or a rate hint in force.",
+                             requester, asks_before_it_stops},
+                            {"3.14/one-size-in-a-burst", "§3.14-2", Level::kShould,
+                             "Datagrams of one burst SHOULD have one size, except a shorter last one.",
+                             requester, one_size_in_a_burst},
+                            {"6.8/responses-do-not-wait",
+                             "§6.8-3",
+                             Level::kMust,
+                             "Responses MUST NOT wait for requests, credits or fences.",
+                             {Feature::kRequester, Feature::kRead},
+                             responses_do_not_wait},
+                            {"6.9/host-penalty", "§6.9-3", Level::kMust,
+                             "A sender MUST lower its window by the newest penalty received, as in §6.1.",
+                             exact, host_penalty_scales},
+                            {"6.10/rate-zero-ignored", "§6.10-2", Level::kMust,
+                             "A sender MUST ignore a rate of 0.", requester, zero_rate_ignored},
+                            {"6.10/hint-obeyed",
+                             "§6.10-10",
+                             Level::kShould,
+                             "Else, if it obeys hints a transmission SHOULD wait until the last on the plane "
+                             "was at least bytes / rate ago (a sender that fell behind does not catch up).",
+                             {Feature::kRequester, Feature::kVirtualTime, Feature::kRateHints},
+                             hint_obeyed},
+                        });
 }
 
 }  // namespace mroce::comply

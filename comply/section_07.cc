@@ -261,23 +261,68 @@ void rack_across_paths(Tester& t) {
 void add_paths(std::vector<Assertion>& out) {
   const auto paths = std::vector{Feature::kRequester, Feature::kPaths};
   const auto planes = std::vector{Feature::kRequester, Feature::kPaths, Feature::kPlanes};
-  out.insert(out.end(),
-             {
-                 {"5.10/rack-across-paths", "§5.10", Level::kMust, "", paths, rack_across_paths},
-                 {"7.2/new-paths-carry-nothing", "§7.2", Level::kMust, "", paths, new_paths_carry_nothing},
-                 {"7.2/answered-path-carries", "§7.2", Level::kMust, "", paths, answered_path_carries},
-                 {"7.3/challenge", "§7.3", Level::kMust, "", {Feature::kPaths}, challenge_is_full_size},
-                 {"7.3/wrong-token", "§7.3", Level::kMust, "", paths, wrong_token},
-                 {"7.3/probe-answered", "§7.3", Level::kMust, "", {}, probe_answered},
-                 {"7.4/silent-path-fails", "§7.4", Level::kMust, "", paths, silent_path_fails},
-                 {"7.4/epoch-of-a-failed-path", "§7.4", Level::kMust, "", paths, failed_path_changes},
-                 {"7.4/last-path", "§7.4", Level::kMust, "", {Feature::kRequester}, last_path_does_not_fail},
-                 {"7.2/three-answers-needed", "§7.2", Level::kMust, "", paths, three_answers_needed},
-                 {"7.6/returns", "§7.6", Level::kShould, "", paths, failed_path_returns},
-                 {"7.5/port-status-sent", "§7.5", Level::kMust, "", planes, port_status_sent},
-                 {"7.5/port-status-obeyed", "§7.5", Level::kMust, "", planes, port_status_obeyed},
-                 {"7.5/own-link", "§7.5", Level::kMust, "", planes, own_link_down},
-             });
+  out.insert(
+      out.end(),
+      {
+          {"5.12/rack-across-paths", "§5.12-1", Level::kMust,
+           "If a lost transmission was the newest of its packet, and the packet is not accepted, the packet "
+           "MUST be sent again.",
+           paths, rack_across_paths},
+          {"4.8/new-paths-carry-nothing", "§4.8-7", Level::kMust,
+           "All other paths MUST NOT carry data before a challenge on them was answered (§7.3).", paths,
+           new_paths_carry_nothing},
+          {"4.8/answered-path-carries", "§4.8-5", Level::kShould,
+           "Path i SHOULD run on plane i mod (number of planes).", paths, answered_path_carries},
+          {"7.3/challenge",
+           "§7.3-1",
+           Level::kMust,
+           "A challenge MUST be a PROBE of kind 1 with a fresh random 64-bit token, sent through the path "
+           "that it tests and padded to the full packet size.",
+           {Feature::kPaths},
+           challenge_is_full_size},
+          {"7.3/wrong-token", "§7.3-2", Level::kMust,
+           "A PROBE_ACK with another token than that of an outstanding challenge MUST NOT change a path.",
+           paths, wrong_token},
+          {"7.3/probe-answered",
+           "§7.3-3",
+           Level::kMust,
+           "A receiver MUST answer every PROBE that passes its checks with a PROBE_ACK that repeats the "
+           "token.",
+           {},
+           probe_answered},
+          {"7.4/silent-path-fails", "§7.4-2", Level::kShould,
+           "A SUSPECT path SHOULD become FAILED when three expiries each gave up a transmission that was "
+           "sent since it is SUSPECT, if some other path is usable.",
+           paths, silent_path_fails},
+          {"7.4/epoch-of-a-failed-path", "§7.4-5", Level::kShould,
+           "It SHOULD get a new random entropy, and with it a new epoch (§7.7); its PSEQs go on (§2.3).",
+           paths, failed_path_changes},
+          {"7.4/last-path",
+           "§7.4-3",
+           Level::kShould,
+           "The last usable path SHOULD NOT fail by silence, nor any path while nothing sent later is "
+           "acknowledged on any.",
+           {Feature::kRequester},
+           last_path_does_not_fail},
+          {"7.2/three-answers-needed", "§7.2-3", Level::kShould,
+           "A FAILED path SHOULD NOT carry data again before three challenges in a row were answered on it.",
+           paths, three_answers_needed},
+          {"7.6/returns", "§7.6-3", Level::kShould,
+           "A path SHOULD carry data again within one second after the network does.", paths,
+           failed_path_returns},
+          {"7.5/port-status-sent", "§7.5-3", Level::kShould,
+           "After each change the endpoint SHOULD put PORT_STATUS into its next 8 ACKs of every connection "
+           "that has paths on that port, the first at once.",
+           planes, port_status_sent},
+          {"7.5/port-status-obeyed", "§7.5-6", Level::kMust,
+           "A receiver MUST ignore a status whose sequence number is not later (serially) than the newest "
+           "one seen; the first is always taken.",
+           planes, port_status_obeyed},
+          {"7.5/own-link", "§7.5-1", Level::kShould,
+           "When a local port loses its link, its paths stop being usable; if the connection has more than "
+           "one plane they SHOULD fail at once.",
+           planes, own_link_down},
+      });
 }
 
 }  // namespace mroce::comply

@@ -224,22 +224,68 @@ void returns_credits(Tester& t) {
 void add_credits(std::vector<Assertion>& out) {
   const auto requester = std::vector{Feature::kRequester};
   const auto srq = std::vector{Feature::kSrq};
-  out.insert(out.end(),
-             {
-                 {"8.10/receives-are-credits", "§8.10", Level::kMust, "", {}, receives_are_credits},
-                 {"8.10/told-to-who-waits", "§8.10", Level::kMust, "", {}, blocked_is_answered},
-                 {"8.10/no-more-than-granted", "§8.10", Level::kMust, "", requester, no_more_than_granted},
-                 {"8.10/writes-need-none", "§8.10", Level::kMust, "", requester, writes_need_none},
-                 {"8.10/older-credit-ignored", "§8.10", Level::kMust, "", requester, older_credit_ignored},
-                 {"8.11/blocked", "§8.11", Level::kMust, "", requester, blocked_says_how_many},
-                 {"8.11/receiver-not-ready", "§8.11", Level::kMust, "", requester, receiver_not_ready},
-                 {"8.12/granted-on-demand", "§8.12", Level::kMust, "", srq, srq_grants_on_demand},
-                 {"8.12/reclaimed", "§8.12", Level::kMust, "", srq, srq_reclaims},
-                 {"8.12/bound-in-order", "§8.12", Level::kMust, "", srq, srq_binds_in_order},
-                 {"8.12/no-reclaim-without-srq", "§8.12", Level::kMust, "", {}, no_reclaim_without_srq},
-                 {"8.12/returned", "§8.12", Level::kMust, "", requester, returns_credits},
-                 {"8.14/starts-again", "§8.14", Level::kMust, "", requester, nak_rnr_again},
-             });
+  out.insert(
+      out.end(),
+      {
+          {"8.10/receives-are-credits",
+           "§8.10-1",
+           Level::kMust,
+           "`granted` MUST be the receives posted since the half opened plus those that were waiting then.",
+           {},
+           receives_are_credits},
+          {"8.10/told-to-who-waits",
+           "§8.10-2",
+           Level::kShould,
+           "A new value SHOULD go with the next ACK, and at once if the peer is known to wait for it.",
+           {},
+           blocked_is_answered},
+          {"8.10/no-more-than-granted", "§8.10-4", Level::kMust,
+           "A sender MUST NOT start a message that consumes a receive (SEND, SEND_IMM, SEND_INV, WRITE_IMM) "
+           "unless `next RQSN + credits returned ≠ credit limit`.",
+           requester, no_more_than_granted},
+          {"8.10/writes-need-none", "§8.10-4", Level::kMust,
+           "A sender MUST NOT start a message that consumes a receive (SEND, SEND_IMM, SEND_INV, WRITE_IMM) "
+           "unless `next RQSN + credits returned ≠ credit limit`.",
+           requester, writes_need_none},
+          {"8.10/older-credit-ignored", "§8.10-3", Level::kMust,
+           "RQ_CREDIT for a half that is not OPEN, of another connection or of another incarnation MUST be "
+           "ignored, and a value that is not later (serially) than the last does not change the limit.",
+           requester, older_credit_ignored},
+          {"8.11/blocked", "§8.11-1", Level::kMust,
+           "A sender without credit MUST send **STREAM_BLOCKED** once: `credit_limit` = next RQSN + credits "
+           "returned + the number of work requests in its queue that consume a receive, at most 64.",
+           requester, blocked_says_how_many},
+          {"8.11/receiver-not-ready", "§8.11-4", Level::kMust,
+           "If the time passes, the work request MUST fail with RNR_RETRY_EXC_ERR; any later credit ends the "
+           "waiting.",
+           requester, receiver_not_ready},
+          {"8.12/granted-on-demand", "§8.12-2", Level::kShould,
+           "*Demand.* A STREAM_BLOCKED SHOULD get what is free, up to what it wants.", srq,
+           srq_grants_on_demand},
+          {"8.12/reclaimed", "§8.12-5", Level::kShould,
+           "*Reclaim.* When a half has to wait, **CREDIT_RECLAIM** SHOULD be sent, in the next ACK, to the "
+           "peer of every other half of the SRQ that holds unused credits, and again each time the waiting "
+           "peer asks.",
+           srq, srq_reclaims},
+          {"8.12/bound-in-order", "§8.12-8", Level::kMust,
+           "*Binding.* Entries MUST be bound to messages in RQSN order up to the highest RQSN seen: when a "
+           "packet with RQSN n arrives, every RQSN up to n that has no entry yet gets one.",
+           srq, srq_binds_in_order},
+          {"8.12/no-reclaim-without-srq",
+           "§8.12-9",
+           Level::kMust,
+           "A receiver without an SRQ MUST NOT send CREDIT_RECLAIM, and ignores CREDIT_RETURN.",
+           {},
+           no_reclaim_without_srq},
+          {"8.12/returned", "§8.12-6", Level::kMust,
+           "A sender that receives it MUST return with **CREDIT_RETURN** (`credit_limit`: credits returned "
+           "so far by this half) what its queued work requests do not need (they need at most 64).",
+           requester, returns_credits},
+          {"8.14/starts-again", "§8.14-3", Level::kMust,
+           "For each message that had a VOID the sender MUST send one more VOID, **with a fresh CPSN**, and "
+           "wait until these are accepted, too.",
+           requester, nak_rnr_again},
+      });
 }
 
 }  // namespace mroce::comply

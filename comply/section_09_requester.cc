@@ -227,48 +227,60 @@ void add_requester(std::vector<Assertion>& out) {
   out.insert(
       out.end(),
       {
-          {"9.1/cut-at-payload-mtu", "§9.1", Level::kMust, "It is cut at multiples of the payload MTU",
+          {"9.1/cut-at-payload-mtu", "§9.1-2", Level::kMust,
+           "A message MUST be cut at multiples of the payload MTU: every packet but the last carries exactly "
+           "that much, and `offset` is a multiple of it.",
            requester, messages_are_cut},
-          {"9.1/same-fields-in-all-packets", "§9.1", Level::kMust,
-           "MUST carry the same opcode, length, VA, rkey, RQSN, immediate, RDSLOT and flag SE", requester,
-           same_fields_in_all_packets},
-          {"9.1/empty-message", "§9.1", Level::kMust, "an empty message is one packet without payload",
-           requester, empty_message},
-          {"2.3/message-numbers", "§2.3", Level::kMust,
-           "sender, in MSN order, for messages that consume a receive", requester, numbers_of_messages},
-          {"9.9/done-when-accepted", "§9.9", Level::kMust, "all of its packets are accepted, as data",
-           requester, completion_needs_acceptance},
-          {"9.6/read-of-the-requester", "§9.6", Level::kMust,
-           "The payload goes to the READ's scatter list on arrival", reads, read_of_target},
-          {"9.6/malformed-response", "§9.6", Level::kMust,
-           "Length, offset and size of payload must be those of §9.1 for this READ; else the packet is "
-           "dropped as "
-           "malformed.",
+          {"9.1/same-fields-in-all-packets", "§9.1-4", Level::kMust,
+           "All packets of a message MUST carry the same opcode, length, VA, rkey, RQSN, immediate, RDSLOT "
+           "and flag SE.",
+           requester, same_fields_in_all_packets},
+          {"9.1/empty-message", "§9.1-3", Level::kMust,
+           "An empty message MUST be one packet without payload.", requester, empty_message},
+          {"2.3/message-numbers", "§2.3-6", Level::kMust,
+           "RQSNs MUST be given in MSN order, without gaps, to exactly the messages that consume a receive, "
+           "from 0 in each incarnation.",
+           requester, numbers_of_messages},
+          {"9.9/done-when-accepted", "§9.9-1", Level::kMust,
+           "A work request MUST NOT complete with success before it is done, except by §8.6-6.", requester,
+           completion_needs_acceptance},
+          {"9.6/read-of-the-requester", "§9.6-8", Level::kMust,
+           "The payload goes to the READ's scatter list on arrival; if a local region does not allow that, "
+           "the work request MUST fail with LOC_PROT_ERR.",
+           reads, read_of_target},
+          {"9.6/malformed-response", "§9.6-7", Level::kMust,
+           "If length, offset or size of payload are not those of §9.1 for this READ, the response MUST be "
+           "counted as malformed, placed nowhere, and let the work request fail with REM_OP_ERR.",
            reads, malformed_response},
-          {"9.6/response-with-status", "§9.6", Level::kMust,
-           "With a status other than 0 the work request fails", reads, response_with_status},
+          {"9.6/response-with-status", "§9.6-6", Level::kMust,
+           "By a response with a status other than 0 the work request MUST fail (§9.12).", reads,
+           response_with_status},
           {"9.8/atomics-of-the-requester",
-           "§9.8",
+           "§9.8-5",
            Level::kMust,
-           "ATOMIC_RESP carries the value before.",
+           "ATOMIC_RESP MUST carry the value before.",
            {Feature::kRequester, Feature::kAtomics},
            atomics_of_target},
-          {"8.4/limit-of-reads", "§8.4", Level::kMust,
-           "the limit of outstanding READs and atomics is the smaller of `rd_atomic` and the queue pair's "
-           "own "
-           "max_rd_atomic",
+          {"8.4/limit-of-reads", "§8.4-1", Level::kMust,
+           "ACCEPT for the current incarnation of a half in OPENING MUST make it OPEN, with a limit of "
+           "outstanding READs and atomics that is the smaller of `rd_atomic` and the queue pair's own "
+           "max_rd_atomic.",
            reads, limit_of_reads},
-          {"9.2/peer-serves-no-reads", "§9.2", Level::kMust, "else with REM_INV_REQ_ERR", reads,
-           peer_serves_no_reads},
-          {"9.2/own-keys-checked", "§9.2", Level::kMust, "The sender MUST check its own keys when it sends",
+          {"9.2/peer-serves-no-reads", "§9.2-7", Level::kMust,
+           "If the limit of §8.4-1 is 0, a READ or atomic MUST fail: with LOC_QP_OP_ERR if the queue pair's "
+           "own max_rd_atomic is 0, else with REM_INV_REQ_ERR.",
+           reads, peer_serves_no_reads},
+          {"9.2/own-keys-checked", "§9.2-9", Level::kMust,
+           "The sender MUST check its own keys when it sends (the region of an SGE may be gone): if a byte "
+           "cannot be read the work request fails with LOC_PROT_ERR and the packet goes out as VOID.",
            requester, local_region_gone},
-          {"9.11/fence", "§9.11", Level::kMust,
-           "A work request with a fence starts when all READs and atomics before it are done.", reads, fence},
-          {"9.9/completions-in-order", "§9.9", Level::kMust,
-           "Completions of a queue pair are delivered in posting order.", reads, completions_in_order},
-          {"9.12/statuses", "§9.12", Level::kMust,
-           "ACCESS → REM_ACCESS_ERR; INVALID, LENGTH → REM_INV_REQ_ERR; REMOTE_OP → REM_OP_ERR", requester,
-           statuses_of_naks},
+          {"9.11/fence", "§9.11-1", Level::kMust,
+           "A work request with a fence MUST NOT start before all READs and atomics before it are done.",
+           reads, fence},
+          {"9.9/completions-in-order", "§9.9-2", Level::kMust,
+           "Completions of a queue pair MUST be delivered in posting order.", reads, completions_in_order},
+          {"9.12/statuses", "§9.12-10", Level::kMust,
+           "What happened MUST lead to the status and events of this table.", requester, statuses_of_naks},
       });
 }
 

@@ -100,26 +100,55 @@ void guessed_dcid(Tester& t) {
 }  // namespace
 
 void add_security(std::vector<Assertion>& out) {
-  out.insert(out.end(),
-             {
-                 {"10.2/guessed-id", "§10.2", Level::kMust, "", {}, guessed_dcid},
-                 {"10.4/amplification", "§10.4", Level::kMust, "", {Feature::kRequester}, amplification},
-                 {"10.4/no-challenge-before-validation",
-                  "§10.4",
-                  Level::kMust,
-                  "",
-                  {Feature::kPaths},
-                  no_challenge_before_validation},
-                 {"10.4/not-validated-in-time",
-                  "§10.4",
-                  Level::kMust,
-                  "",
-                  {Feature::kVirtualTime},
-                  not_validated_is_lost},
-                 {"10.4/strangers-get-nothing", "§10.4", Level::kMust, "", {}, strangers_get_nothing},
-                 {"10.5/probes-without-end", "§10.5", Level::kMust, "", {}, probes_without_end},
-                 {"10.5/path-numbers", "§10.5", Level::kMust, "", {}, many_path_numbers},
-             });
+  out.insert(
+      out.end(),
+      {
+          {"3.13/guessed-id",
+           "§3.13-14",
+           Level::kMust,
+           "Check: DATA whose CPSN is not below the limit, or is more than 2 windows + 2^20 below the lowest "
+           "that is missing, MUST be dropped.",
+           {},
+           guessed_dcid},
+          {"10.4/amplification",
+           "§10.4-3",
+           Level::kMust,
+           "Until then an acceptor MUST NOT send more than three times the bytes that it has received from "
+           "that address on it.",
+           {Feature::kRequester},
+           amplification},
+          {"10.4/no-challenge-before-validation",
+           "§10.4-4",
+           Level::kMust,
+           "Until then an acceptor MUST NOT send challenges, neither to that address nor to those that the "
+           "INIT listed.",
+           {Feature::kPaths},
+           no_challenge_before_validation},
+          {"10.4/not-validated-in-time",
+           "§10.4-5",
+           Level::kMust,
+           "Until then a connection that is not validated within 5 s MUST be given up as lost (§4.9).",
+           {Feature::kVirtualTime},
+           not_validated_is_lost},
+          {"10.4/strangers-get-nothing",
+           "§10.4-1",
+           Level::kMust,
+           "An endpoint MUST NOT answer a datagram that names no connection, except INIT.",
+           {},
+           strangers_get_nothing},
+          {"10.5/probes-without-end",
+           "§10.5-1",
+           Level::kMust,
+           "An implementation MUST bound what a peer can make grow.",
+           {},
+           probes_without_end},
+          {"4.8/path-numbers",
+           "§4.8-9",
+           Level::kMust,
+           "A receiver MUST take datagrams of any path number below 64, without having been told of it.",
+           {},
+           many_path_numbers},
+      });
 }
 
 }  // namespace mroce::comply
