@@ -22,6 +22,27 @@ void amplification(Tester& t) {
         fmt::format("{} bytes for an INIT of {}", bytes, b.connection.init_bytes()));
 }
 
+// Many queue pairs have something to say to an address that has sent one INIT.
+void amplification_by_streams(Tester& t) {
+  Bench b(t, {.open_connection = false});
+  b.connection.send_init();
+  t.expect(type(Type::kInitAck), "INIT_ACK");
+  for (uint32_t i = 1; i <= 60; ++i) {
+    const QueuePair qp = t.target().create_qp(4, 4, std::nullopt);
+    ConnectOptions connect;
+    connect.remote_address = t.target().tester_address(0);
+    connect.remote_qpn = b.own_qpn() + i;
+    t.target().connect_qp(qp.id, connect);
+    t.target().post_send(qp.id, b.work(i, WorkOp::kWrite, 100));
+  }
+  t.run_for(millis(300));
+  size_t bytes = 0;
+  for (const Packet* p : t.all([&](const Packet& each) { return b.connection.mine(each); }))
+    bytes += p->bytes.size();
+  check(bytes <= 3 * b.connection.init_bytes(),
+        fmt::format("{} bytes for an INIT of {}", bytes, b.connection.init_bytes()));
+}
+
 void no_challenge_before_validation(Tester& t) {
   Bench b(t, {.open_connection = false});
   b.connection.init.max_paths = 4;
@@ -114,6 +135,13 @@ void add_security(std::vector<Assertion>& out) {
            "that address on it.",
            {Feature::kRequester},
            amplification},
+          {"10.4/amplification-by-streams",
+           "§10.4-3",
+           Level::kMust,
+           "Until then an acceptor MUST NOT send more than three times the bytes that it has received from "
+           "that address on it.",
+           {Feature::kRequester},
+           amplification_by_streams},
           {"10.4/no-challenge-before-validation",
            "§10.4-4",
            Level::kMust,
