@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "cli/outcome.h"
 #include "cli/stopwatch.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "cli/write_file.h"
+#include "comply/control_server.h"
 #include "comply/core_target.h"
 #include "comply/report.h"
+#include "comply/udp_target.h"
 
 namespace mroce::cli {
 namespace {
@@ -21,15 +24,16 @@ constexpr const char* kFooter = R"(Examples:
   mroce comply                                    this engine, in virtual time
   mroce comply --udp                              this engine over UDP, in a process of its own
   mroce comply --target 192.0.2.7:7700            somebody else's, see docs/comply-control.md
+  mroce comply --serve 192.0.2.7:7700             be such a target, until a signal comes
   mroce comply --section 5.9 --section 7          parts of the specification
   mroce comply --only 5.3/duplicate-cpsn-placed-once --pcapng packets
   mroce comply --list --json                      what is tested, with the sentences of the rules)";
 
 struct ComplyOptions {
   std::vector<std::string> sections, only;
-  std::string json, junit, pcapng;
+  std::string json, junit, pcapng, target, from, serve;
   uint64_t seed = 1;
-  bool list = false, strict = false, packets = false;
+  bool udp = false, list = false, strict = false, packets = false;
 };
 
 // ---- terminal
@@ -131,6 +135,68 @@ Outcome<void> write_reports(const ComplyOptions& options, const std::vector<comp
   return {};
 }
 
+// ---- targets
+
+// A target, and the process that serves it if that is our own.
+struct Chosen {
+  std::optional<comply::ServerProcess> server;
+  std::unique_ptr<comply::Target> target;
+};
+
+Outcome<comply::HostPort> address_of(const char* option, const std::string& text) {
+  const auto parsed = comply::parse_host_port(text);
+  if (parsed) return *parsed;
+  return failure(kUsage, fmt::format("{} {}: not ADDRESS:PORT", option, comply::printable(text)),
+                 "write 192.0.2.7:7700 or [2001:db8::7]:7700");
+}
+
+Outcome<Chosen> make_target(const ComplyOptions& options) {
+  Chosen out;
+  if (!options.udp && options.target.empty()) {
+    out.target = std::make_unique<comply::CoreTarget>();
+    return out;
+  }
+  if (options.udp && !options.target.empty())
+    return failure(kUsage, "--udp and --target at once", "choose one");
+  comply::UdpTargetOptions how;
+  if (options.udp) {
+    auto server = comply::ServerProcess::start();
+    if (!server) return failure(kEnvironment, server.error(), "the suite needs loopback: ip link set lo up");
+    how.control = server->control();
+    out.server.emplace(std::move(*server));
+  } else {
+    const auto control = address_of("--target", options.target);
+    if (!control) return tl::unexpected(control.error());
+    how.control = *control;
+  }
+  if (!options.from.empty()) {
+    const auto from = net::parse_address(options.from);
+    if (!from)
+      return failure(kUsage, fmt::format("--from {}: not an IP address", comply::printable(options.from)),
+                     "name a local address of this host");
+    how.from = *from;
+  }
+  auto opened = comply::UdpTarget::open(how);
+  if (!opened)
+    return failure(kEnvironment, "no target there: " + comply::printable(opened.error()),
+                   "it must speak the protocol of docs/comply-control.md at that address");
+  out.target = std::move(*opened);
+  return out;
+}
+
+int run_server(const std::string& text) {
+  const auto address = address_of("--serve", text);
+  if (!address) return report(address.error());
+  auto listener = comply::listen_tcp(*address);
+  if (!listener)
+    return report({kEnvironment, listener.error(), "name a local address and a free TCP port, or port 0"});
+  const UdpAddress at = comply::local_address(listener->get());
+  fmt::print("serving {} port {}\n", net::to_string(at.ip), at.port);
+  std::fflush(stdout);
+  comply::serve_control(std::move(*listener));
+  return kFine;
+}
+
 // ---- the run
 
 Outcome<std::vector<const comply::Assertion*>> chosen(const ComplyOptions& options,
@@ -154,6 +220,7 @@ int exit_code_of(const ComplyOptions& options, const std::vector<comply::Asserti
 }
 
 int run_comply(const ComplyOptions& options) {
+  if (!options.serve.empty()) return run_server(options.serve);
   const std::vector<comply::Assertion> all = comply::all_assertions();
   const auto assertions = chosen(options, all);
   if (!assertions) return report(assertions.error());
@@ -165,7 +232,9 @@ int run_comply(const ComplyOptions& options) {
     }
     return kFine;
   }
-  comply::CoreTarget target;
+  const auto chosen_target = make_target(options);
+  if (!chosen_target) return report(chosen_target.error());
+  comply::Target& target = *chosen_target->target;
   const bool quiet = options.json == "-" || options.junit == "-";
   Lines lines(options.packets);
   comply::RunOptions run;
@@ -185,6 +254,10 @@ int run_comply(const ComplyOptions& options) {
 void add_comply(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ComplyOptions>();
   CLI::App* verb = app.add_subcommand("comply", "test an implementation against the specification");
+  verb->add_flag("--udp", options->udp, "this engine over UDP on loopback, in a process of its own");
+  verb->add_option("--target", options->target, "control address of somebody else's, as ADDRESS:PORT");
+  verb->add_option("--from", options->from, "local address of the tester, for --udp and --target");
+  verb->add_option("--serve", options->serve, "be a target: answer the control protocol at ADDRESS:PORT");
   verb->add_flag("--list", options->list, "show the assertions and their rules, run nothing");
   verb->add_option("--section", options->sections, "only this section, as 5 or 5.3; may be repeated");
   verb->add_option("--only", options->only, "only the assertion of this name; may be repeated");

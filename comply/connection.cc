@@ -316,9 +316,10 @@ void Connection::take_probe(const Packet& packet) {
   send_ack(ack);
 }
 
-const PeerHalf* Connection::half(uint32_t own_qpn) const {
+const PeerHalf& Connection::half(uint32_t own_qpn) const {
   const auto found = halves_.find(static_cast<uint16_t>(own_qpn));
-  return found == halves_.end() ? nullptr : &found->second;
+  Tester::check(found != halves_.end(), "no half of this stream was opened");
+  return found->second;
 }
 
 void Connection::grant_credit(uint32_t own_qpn, uint32_t limit) {

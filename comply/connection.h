@@ -108,8 +108,8 @@ class Connection {
   const Packet& expect_nak(const Sent& sent, wire::NakCode code);
 
   // ---- receiving
-  uint32_t base() const { return base_; }  // lowest CPSN that has not come
-  const PeerHalf* half(uint32_t own_qpn) const;
+  uint32_t base() const { return base_; }        // lowest CPSN that has not come
+  const PeerHalf& half(uint32_t own_qpn) const;  // RuleBroken if the target has opened none
   void grant_credit(uint32_t own_qpn, uint32_t limit);
   bool mine(const Packet& packet) const { return packet.header && packet.header->dcid == init.scid; }
   Tester& tester() const { return tester_; }

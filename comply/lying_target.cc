@@ -21,6 +21,7 @@ void LyingTarget::remember(const Told& told, bool outgoing) {
   if (handshake && told.bytes.size() >= wire::end_of::init) {
     wire::get_bytes<at::init::reset_token>(told.bytes.data(), memories_.reset_token);
     memories_.target_id = wire::get<at::init::scid>(told.bytes.data());
+    if (told.is(Type::kInit)) memories_.nonce = wire::get<at::init::nonce>(told.bytes.data());
     memories_.next_cpsn = wire::get<at::init::first_cpsn>(told.bytes.data());
   }
   if (told.is_data()) {

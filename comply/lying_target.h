@@ -22,6 +22,7 @@ namespace mroce::comply {
 struct Memories {
   std::map<uint32_t, uint32_t> numbers;   // whatever the lie wants to remember, by its own key
   std::array<uint8_t, 16> reset_token{};  // that the target gave away
+  uint64_t nonce = 0;                     // of the INIT that it sent last
   uint32_t target_id = 0;                 // DCID of packets to the target
   uint32_t next_cpsn = 0;                 // of the target
   uint32_t count = 0;

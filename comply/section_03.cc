@@ -136,14 +136,15 @@ void payload_past_length_dropped(Tester& t) {
   Bench b(t);
   expect_malformed(b, [](Bytes& bytes) { set_byte(bytes, 35, 59); });
   expect_malformed(b, [](Bytes& bytes) {
-    for (const size_t at : {28, 29, 30, 31}) set_byte(bytes, at, 0xff);  // offset 2^32 - 1
+    for (const size_t at : std::initializer_list<size_t>{28, 29, 30, 31})
+      set_byte(bytes, at, 0xff);  // offset 2^32 - 1
   });
   expect_alive(b);
 }
 
 void cut_within_headers_dropped(Tester& t) {
   Bench b(t);
-  for (const size_t length : {17, 35, 40, 47}) {
+  for (const size_t length : std::initializer_list<size_t>{17, 35, 40, 47}) {
     expect_malformed(b, [=](Bytes& bytes) { bytes.resize(length); });
   }
   expect_alive(b);
@@ -166,7 +167,7 @@ void payload_where_none_dropped(Tester& t) {
 
 void stream_control_sizes(Tester& t) {
   Bench b(t, {.open_stream = false});
-  for (const size_t length : {31, 33}) {
+  for (const size_t length : std::initializer_list<size_t>{31, 33}) {
     wire::Data data;
     data.op = DataOp::kStreamOpen;
     data.stream = static_cast<uint16_t>(b.qp.qpn);
@@ -184,7 +185,7 @@ void stream_control_sizes(Tester& t) {
 
 void stream_control_wide_numbers(Tester& t) {
   Bench b(t, {.open_stream = false});
-  for (const size_t at : {36, 40, 44}) {  // source QPN, destination QPN, PSN
+  for (const size_t at : std::initializer_list<size_t>{36, 40, 44}) {  // source QPN, destination QPN, PSN
     const uint32_t cpsn = b.connection.next_cpsn();
     const Sent sent = b.connection.send_control(
         DataOp::kStreamOpen, b.qp.qpn,

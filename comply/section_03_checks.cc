@@ -45,7 +45,8 @@ void no_state_from_failed_checks(Tester& t) {
 void short_datagrams_dropped(Tester& t) {
   Bench b(t);
   expect_dropped(b, [&] {
-    for (const size_t length : {0, 1, 15, 19}) t.send(Bytes(length, std::byte{0x14}));
+    for (const size_t length : std::initializer_list<size_t>{0, 1, 15, 19})
+      t.send(Bytes(length, std::byte{0x14}));
   });
 }
 

@@ -246,6 +246,20 @@ void wrong_nonce(Tester& t) {
   b.expect_completion(1, "SUCCESS");
 }
 
+void smaller_answer(Tester& t) {
+  Caller b(t);
+  const Packet& init = b.expect_init();
+  b.connection.init.payload_mtu = 512;
+  b.connection.answer_init(init);
+  b.expect_completion(1, "SUCCESS");
+  b.post(b.work(2, WorkOp::kWrite, 3000));
+  b.expect_completion(2, "SUCCESS");
+  for (const Packet* p : t.all(b.of(DataOp::kWrite))) {
+    check(p->payload.size() <= 512,
+          fmt::format("a payload of {} bytes where 512 were agreed", p->payload.size()));
+  }
+}
+
 void malformed_init_ack(Tester& t) {
   Caller b(t);
   const Packet& init = b.expect_init();
@@ -485,6 +499,8 @@ void add_handshake(std::vector<Assertion>& out) {
            "lost here: the initiator MUST send RESET (§4.11) to the SCID with the reset token that came with "
            "this answer, and go on sending INIT.",
            initiator, connection_that_only_the_peer_knows},
+          {"4.8/agreed-payload", "§4.8-10", Level::kMust,
+           "The payload MTU MUST NOT change in the life of the connection.", initiator, smaller_answer},
           {"4.8/number-of-paths",
            "§4.8-4",
            Level::kMust,

@@ -154,6 +154,7 @@ void reset_with_token(Tester& t) {
   b.connection.send_reset(b.connection.peer().reset_token);
   b.expect_completion(1, "RETRY_EXC_ERR");
   b.expect_state("err");
+  t.run_for(millis(20));  // what was sent before
   t.forget();
   t.expect_none([&](const Packet& p) { return b.connection.mine(p); }, "a datagram of the lost connection");
 }

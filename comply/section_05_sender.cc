@@ -243,6 +243,20 @@ void threshold_adapts(Tester& t) {
   check(t.count(b.of(DataOp::kWrite)) == 5, "the same reordering was taken for a loss again");
 }
 
+void threshold_decays(Tester& t) {
+  Bench b(t);
+  b.post(b.work(9, WorkOp::kWrite, 100));
+  b.expect_completion(9, "SUCCESS");
+  reorder_once(b, 1, 3);
+  // A round for each WRITE; the threshold was 4 at most.
+  for (uint64_t i = 10; i < 10 + 64 * 4; ++i) {
+    b.post(b.work(i, WorkOp::kWrite, 100));
+    b.expect_completion(i, "SUCCESS");
+  }
+  reorder_once(b, 2, 3);
+  check(t.count(b.of(DataOp::kWrite)) == 6, "after 256 rounds without loss a gap of 3 is no loss yet");
+}
+
 void late_acknowledgement_counts(Tester& t) {
   Bench b(t);
   b.post(b.work(9, WorkOp::kWrite, 100));
@@ -460,6 +474,10 @@ void add_sending(std::vector<Assertion>& out) {
            "become the larger of R + 1 and the distance by which it came late (H − s, as far as H is above "
            "s), at most 64.",
            exact, threshold_adapts},
+          {"5.9/threshold-decays", "§5.9-4", Level::kShould,
+           "After 64 rounds (§6.3) in a row in which nothing was flying below H when an ACK came and nothing "
+           "was lost, R SHOULD shrink by 1.",
+           exact, threshold_decays},
           {"5.11/probe", "§5.11-2", Level::kShould,
            "At the first expiry (n was 0) the newest packet that is not accepted SHOULD be transmitted once "
            "more, with AR, on the usable path with the least in flight other than the one it was last sent "

@@ -204,7 +204,7 @@ void error_ends_both_halves(Tester& t) {
   check(stop.data->msn == b.stream.msn, "its MSN is not that of the first message that is not finished");
   check(stop.control->incarnation == b.stream.incarnation, "its incarnation");
   const Packet& close = t.expect(b.of(DataOp::kStreamClose), "STREAM_CLOSE");
-  check(close.control->incarnation == b.connection.half(b.own_qpn())->incarnation, "its incarnation");
+  check(close.control->incarnation == b.connection.half(b.own_qpn()).incarnation, "its incarnation");
   b.connection.expect_nak(b.stream.send(b.stream.write(b.region, 0, pattern(10))), NakCode::kUnknownStream);
 }
 
@@ -213,7 +213,7 @@ void stop(Bench& b, wire::StopReason reason, NakCode code, uint32_t msn) {
   b.connection.send_control(DataOp::kStreamStop, b.qp.qpn,
                             {.src_qpn = b.own_qpn(),
                              .dst_qpn = b.qp.qpn,
-                             .incarnation = b.connection.half(b.own_qpn())->incarnation,
+                             .incarnation = b.connection.half(b.own_qpn()).incarnation,
                              .reason = reason,
                              .code = code},
                             msn, {.flags = kAr});
@@ -229,7 +229,7 @@ void begin_two_writes(Bench& b) {
 void stop_completes_what_is_finished(Tester& t) {
   Bench b(t);
   begin_two_writes(b);
-  const uint32_t first = b.connection.half(b.own_qpn())->first_msn;
+  const uint32_t first = b.connection.half(b.own_qpn()).first_msn;
   stop(b, wire::StopReason::kGone, NakCode::kNone, first + 1);
   b.expect_completion(1, "SUCCESS");
   b.expect_completion(2, "RETRY_EXC_ERR", seconds(2));
@@ -240,7 +240,7 @@ void stop_completes_what_is_finished(Tester& t) {
 void stop_with_code(Tester& t) {
   Bench b(t);
   begin_two_writes(b);
-  stop(b, wire::StopReason::kFailed, NakCode::kAccess, b.connection.half(b.own_qpn())->first_msn);
+  stop(b, wire::StopReason::kFailed, NakCode::kAccess, b.connection.half(b.own_qpn()).first_msn);
   t.expect(b.of(DataOp::kVoid), "VOID");
   b.expect_completion(1, "REM_ACCESS_ERR");
   b.expect_completion(2, "WR_FLUSH_ERR");

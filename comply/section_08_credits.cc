@@ -59,7 +59,7 @@ void blocked_says_how_many(Tester& t) {
   const Packet& blocked = t.expect(b.of(DataOp::kStreamBlocked), "STREAM_BLOCKED");
   check(blocked.control->credit_limit >= 2 && blocked.control->credit_limit <= 4,
         fmt::format("it asks for {}", blocked.control->credit_limit));
-  check(blocked.control->incarnation == b.connection.half(b.own_qpn())->incarnation, "its incarnation");
+  check(blocked.control->incarnation == b.connection.half(b.own_qpn()).incarnation, "its incarnation");
 }
 
 void older_credit_ignored(Tester& t) {
@@ -76,8 +76,8 @@ void older_credit_ignored(Tester& t) {
   send_credit(100, 2);  // of another incarnation
   for (uint64_t i = 1; i < 4; ++i) b.post(b.work(i, WorkOp::kSend, 10));
   b.expect_completion(1, "SUCCESS");
-  t.forget();
-  t.expect_none(b.of(DataOp::kSend), "a SEND without credit");
+  t.run_for(millis(20));
+  check(t.count(b.of(DataOp::kSend)) == 2, "a SEND without credit");
 }
 
 void receiver_not_ready(Tester& t) {

@@ -63,7 +63,7 @@ void numbers_of_messages(Tester& t) {
   Bench b(t);
   for (uint64_t i = 0; i < 4; ++i) b.post(b.work(i, i % 2 == 0 ? WorkOp::kSend : WorkOp::kWrite, 10));
   for (uint64_t i = 0; i < 4; ++i) b.expect_completion(i, "SUCCESS");
-  const uint32_t first = b.connection.half(b.own_qpn())->first_msn;
+  const uint32_t first = b.connection.half(b.own_qpn()).first_msn;
   const auto all = t.all([&](const Packet& p) { return b.of(DataOp::kSend)(p) || b.of(DataOp::kWrite)(p); });
   check(all.size() == 4, "another number of packets");
   for (uint32_t i = 0; i < 4; ++i) {

@@ -8,21 +8,39 @@ Match anything() {
   return [](const Packet&) { return true; };
 }
 
-size_t received_bytes(Tester& t) {
-  size_t bytes = 0;
-  for (const Packet* p : t.all(anything())) bytes += p->bytes.size();
-  return bytes;
-}
-
 void amplification(Tester& t) {
   Bench b(t, {.open_connection = false});
   b.connection.init.max_paths = 4;
   b.connection.send_init();  // and never a word again
-  t.run_for(millis(5));
+  t.expect(type(Type::kInitAck), "INIT_ACK");
   for (uint64_t i = 0; i < 20; ++i) b.post(b.work(i, WorkOp::kWrite, 10'000));
   t.run_for(millis(1200));
-  check(received_bytes(t) <= 3 * b.connection.init_bytes(),
-        fmt::format("{} bytes for an INIT of {}", received_bytes(t), b.connection.init_bytes()));
+  size_t bytes = 0;
+  for (const Packet* p : t.all([&](const Packet& each) { return b.connection.mine(each); }))
+    bytes += p->bytes.size();
+  check(bytes <= 3 * b.connection.init_bytes(),
+        fmt::format("{} bytes for an INIT of {}", bytes, b.connection.init_bytes()));
+}
+
+// Many queue pairs have something to say to an address that has sent one INIT.
+void amplification_by_streams(Tester& t) {
+  Bench b(t, {.open_connection = false});
+  b.connection.send_init();
+  t.expect(type(Type::kInitAck), "INIT_ACK");
+  for (uint32_t i = 1; i <= 60; ++i) {
+    const QueuePair qp = t.target().create_qp(4, 4, std::nullopt);
+    ConnectOptions connect;
+    connect.remote_address = t.target().tester_address(0);
+    connect.remote_qpn = b.own_qpn() + i;
+    t.target().connect_qp(qp.id, connect);
+    t.target().post_send(qp.id, b.work(i, WorkOp::kWrite, 100));
+  }
+  t.run_for(millis(300));
+  size_t bytes = 0;
+  for (const Packet* p : t.all([&](const Packet& each) { return b.connection.mine(each); }))
+    bytes += p->bytes.size();
+  check(bytes <= 3 * b.connection.init_bytes(),
+        fmt::format("{} bytes for an INIT of {}", bytes, b.connection.init_bytes()));
 }
 
 void no_challenge_before_validation(Tester& t) {
@@ -117,6 +135,13 @@ void add_security(std::vector<Assertion>& out) {
            "that address on it.",
            {Feature::kRequester},
            amplification},
+          {"10.4/amplification-by-streams",
+           "§10.4-3",
+           Level::kMust,
+           "Until then an acceptor MUST NOT send more than three times the bytes that it has received from "
+           "that address on it.",
+           {Feature::kRequester},
+           amplification_by_streams},
           {"10.4/no-challenge-before-validation",
            "§10.4-4",
            Level::kMust,

@@ -236,8 +236,7 @@ void Engine::Impl::detect_gaps(Time now, Connection& c, Path& p) {
     SentPacket& s = p.sent[pseq];
     if (s.state != SentPacket::State::kFlying) continue;
     gapless = false;
-    const bool comparable = s.epoch == epoch || MROCE_MUTANT(kGapAcrossEpochs);
-    if (comparable && p.highest_acked - pseq > p.reorder_threshold) {
+    if (s.epoch == epoch && p.highest_acked - pseq > p.reorder_threshold) {
       s.by_gap = true;
       lose(now, c, p, pseq);
     } else if (still_open == UINT64_MAX) {

@@ -19,7 +19,9 @@ constexpr uint32_t kCleanRounds = 64;  // until the reorder threshold shrinks by
 }  // namespace
 
 double Engine::Impl::cc_max(const Connection& c) const {
-  return std::max(1.0, static_cast<double>(c.window_bytes(config.window_bytes)) / c.full_packet());
+  const uint64_t window =
+      MROCE_MUTANT(kWindowOfOwn) ? config.window_bytes : c.window_bytes(config.window_bytes);
+  return std::max(1.0, static_cast<double>(window) / c.full_packet());
 }
 
 void Engine::Impl::cc_on_acked(Connection& c, Path& p, uint32_t packets) {
