@@ -217,11 +217,11 @@ void reorder_once(Bench& b, uint64_t wr_id, uint32_t distance) {
   b.tester.forget();
   b.post(b.work(wr_id, WorkOp::kWrite, 1024 * (distance + 2)));
   b.tester.until([&] { return b.tester.count(b.of(DataOp::kWrite)) >= distance + 2; }, "the WRITEs");
-  const uint32_t first = b.tester.all(b.of(DataOp::kWrite))[0]->header->pseq;
+  const uint32_t first = b.tester.all(b.of(DataOp::kWrite)).at(0)->header->pseq;
   wire::Ack ack = b.connection.current_ack();
   const uint32_t below = ack.blocks[0].largest - first;
   const wire::Ack whole = ack;
-  ack.cack = b.tester.all(b.of(DataOp::kWrite))[0]->data->cpsn;
+  ack.cack = b.tester.all(b.of(DataOp::kWrite)).at(0)->data->cpsn;
   ack.blocks[0].vector[below / 64] &= ~(uint64_t{1} << (below % 64));
   ack.blocks[0].rx_count -= 1;
   b.connection.send_ack(ack);
@@ -351,7 +351,7 @@ void void_when_given_up(Tester& t) {
   t.until([&] { return t.count(b.of(DataOp::kWrite)) >= 3; }, "the WRITEs");
   std::set<uint32_t> open;
   for (const Packet* p : t.all(b.of(DataOp::kWrite))) open.insert(p->data->cpsn);
-  const uint32_t msn = t.all(b.of(DataOp::kWrite))[0]->data->msn;
+  const uint32_t msn = t.all(b.of(DataOp::kWrite)).at(0)->data->msn;
   t.target().modify_qp(b.qp.id, "err");
   t.until(
       [&] {

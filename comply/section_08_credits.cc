@@ -94,7 +94,7 @@ void nak_rnr_again(Tester& t) {
   b.connection.lose = [](const Packet& p) { return p.is(DataOp::kSend) && p.data->offset != 0; };
   b.post(b.work(1, WorkOp::kSend, 2000));
   t.until([&] { return t.count(b.of(DataOp::kSend)) >= 2; }, "both packets");
-  const Packet first = *t.all(b.of(DataOp::kSend))[0], second = *t.all(b.of(DataOp::kSend))[1];
+  const Packet first = *t.all(b.of(DataOp::kSend)).at(0), second = *t.all(b.of(DataOp::kSend)).at(1);
   wire::Ack ack = b.connection.current_ack();
   ack.nnaks = 1;
   ack.naks[0] = {second.data->cpsn, NakCode::kRnr, 1};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 
 namespace mroce::comply {
 namespace {
@@ -99,6 +100,9 @@ AssertionResult run_assertion(const Assertion& assertion, Target& target, const 
   } catch (const TargetFailed& error) {
     result.verdict = Verdict::kFail;
     result.reason = fmt::format("the target: {}", error.what());
+  } catch (const std::exception& error) {  // something that every right target sends did not come
+    result.verdict = Verdict::kFail;
+    result.reason = fmt::format("the tester gave up: {}", error.what());
   }
   result.took = target.now() - result.began;
   if (options.keep_packets || result.verdict == Verdict::kFail) result.packets = tester.log();

@@ -70,6 +70,7 @@ void Engine::Impl::accept(Time now, const RxMeta& meta, const Init& init, uint8_
       if (!c->validated) c->payload_mtu = std::min<uint32_t>(c->payload_mtu, init.payload_mtu);
       c->init_ack_due = true;
       c->init_ack_bytes = static_cast<uint32_t>(datagram.size() + wire::kTrailerBytes);
+      c->inits_bytes += c->init_ack_bytes;
       want_tx(*c);
       return;
     }
@@ -120,6 +121,8 @@ void Engine::Impl::begin_as_acceptor(Time now, const RxMeta& meta, const Init& i
   c->nonce = init.nonce;
   c->init_ack_due = true;
   c->init_ack_bytes = static_cast<uint32_t>(datagram.size() + wire::kTrailerBytes);
+  c->inits_bytes = c->init_ack_bytes;
+  c->unvalidated_bytes = 0;
   c->payload_mtu = std::min<uint32_t>(init.payload_mtu, offered_payload(meta.port, meta.from.ip));
   accept_peer(now, *c, init);
   const uint32_t most = MROCE_MUTANT(kAllPaths) ? config.max_paths : init.max_paths;

@@ -162,14 +162,14 @@ bool Engine::Impl::more_to_send(Time now, Connection& c) {
 }
 
 bool Engine::Impl::build_data_burst(Time now, Connection& c, TxBurst& out) {
-  if (!c.alive() || !more_to_send(now, c)) return false;
+  if (!c.alive() || !c.may_send() || !more_to_send(now, c)) return false;
   const uint64_t window =
       MROCE_MUTANT(kWindowOfOwn) ? config.window_bytes : c.window_bytes(config.window_bytes);
   if (c.inflight_bytes != 0 && c.inflight_bytes + c.full_packet() > window) return false;
   Path* p = choose_path(now, c);
   if (p == nullptr) return false;
-  const uint64_t budget =
-      std::max<uint64_t>(c.full_packet(), std::min<uint64_t>(burst_limit(c), window - c.inflight_bytes));
+  const uint64_t budget = std::max<uint64_t>(
+      c.full_packet(), std::min({uint64_t{burst_limit(c)}, window - c.inflight_bytes, c.stranger_room()}));
   const uint32_t free = path_room(*p, cc_max(c));
   const uint32_t room = std::min(free, kMaxSegments);
   chosen.clear();

@@ -8,6 +8,7 @@
 // bit turns, so it is delivered once, whichever path and however often it came.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -82,8 +83,10 @@ struct Connection {
   uint32_t index = 0;  // in Engine::Impl::connections
   State state = State::kInitSent;
   bool initiator = false;
-  bool validated = false;  // a packet with our connection id and a good CRC came
-  uint32_t local_id = 0;   // what the peer writes as DCID
+  bool validated = false;          // a packet with our connection id and a good CRC came
+  uint64_t inits_bytes = 0;        // received as acceptor before that,
+  uint64_t unvalidated_bytes = 0;  // and sent
+  uint32_t local_id = 0;           // what the peer writes as DCID
   uint32_t peer_id = 0;
   std::array<uint8_t, 16> peer_endpoint{};
   std::array<uint8_t, 16> reset_token{};  // ours: who sends it to us ends the connection
@@ -187,6 +190,12 @@ struct Connection {
   uint64_t first_pseq = 0;  // ours, the same on every path
   uint32_t full_packet() const { return payload_mtu + 56 + trailer_bytes; }
   bool alive() const { return state == State::kOpen || state == State::kDraining; }
+  // What may be sent before the peer has shown that it is where it says (RFC 9000 section 8.1).
+  bool is_stranger() const { return !initiator && !validated; }
+  uint64_t stranger_room() const {
+    return is_stranger() ? 3 * inits_bytes - std::min(3 * inits_bytes, unvalidated_bytes) : UINT64_MAX;
+  }
+  bool may_send() const { return stranger_room() >= full_packet(); }
   uint64_t window_bytes(uint64_t cap) const {
     uint64_t w = peer_receive_buffer / 2 < cap ? peer_receive_buffer / 2 : cap;
     w = w * (128u - peer_penalty) / 128;

@@ -88,7 +88,7 @@ struct Security {
   bool tx_confirmed = false;  // the peer has opened something of this phase
   bool asked = false;         // by a PROBE with this token
   uint64_t asked_token = 0;
-  Time ask_again{};        // not before
+  Time ask_again{};  // not before
 
   // Receiving
   PhaseKeys rx;

@@ -46,7 +46,7 @@ Time Engine::Impl::deadline(Connection& c) const {
     case State::kInitSent:
       return c.init_at;
     case State::kClosing:
-      return std::min(c.close_at, c.close_by);
+      return c.may_send() ? std::min(c.close_at, c.close_by) : c.close_by;
     case State::kTimeWait:
       return c.close_by;
     case State::kClosed:
@@ -55,6 +55,11 @@ Time Engine::Impl::deadline(Connection& c) const {
     case State::kDraining:
       break;
   }
+  const Time silent = c.oldest_unanswered == kNever
+                          ? kNever
+                          : std::max(c.oldest_unanswered, c.last_heard) + config.silence_limit;
+  // An acceptor that may say no more to an address that has not shown itself waits for it, or for the end.
+  if (!c.may_send()) return std::min(silent, c.state == State::kDraining ? c.drain_by : kNever);
   Time at = std::min({c.ack_at, c.limits_probe_at, c.paced_until});
   if (c.state == State::kDraining) at = std::min(at, c.drain_by);
   if (c.pto_from != kNever && !MROCE_MUTANT(kPtoOff)) {
@@ -63,8 +68,8 @@ Time Engine::Impl::deadline(Connection& c) const {
   }
   at = std::min(at, paths_due(c));
   if (c.oldest_unanswered != kNever) {
-    at = std::min(at, std::max(c.oldest_unanswered, c.last_heard) + config.silence_limit);
-    if (c.inflight_bytes == 0) at = std::min(at, c.asked_at + kAskAgain);
+    at = std::min(at, silent);
+    if (c.inflight_bytes == 0 && !c.is_stranger()) at = std::min(at, c.asked_at + kAskAgain);
   }
   if (!c.tx.empty()) at = std::min(at, c.progressed + config.silence_limit);
   return std::min(at, std::max(c.last_heard, c.last_sent) + config.keepalive);
@@ -181,7 +186,8 @@ void Engine::Impl::fire(Time now, Connection& c) {
     on_pto(now, c);
   }
   if (now >= c.limits_probe_at) probe_limits(now, c);
-  if (c.oldest_unanswered != kNever && c.inflight_bytes == 0 && now >= c.asked_at + kAskAgain) {
+  if (c.oldest_unanswered != kNever && c.inflight_bytes == 0 && !c.is_stranger() &&
+      now >= c.asked_at + kAskAgain) {
     c.limits_probe_wanted = true;
   }
   if (now >= std::max(c.last_heard, c.last_sent) + config.keepalive) {

@@ -49,6 +49,7 @@ bool Engine::Impl::poll_transmit(Time now, TxBurst& out) {
     reschedule(*c);
     if (!built) continue;
     want_tx(*c);
+    if (c->is_stranger()) c->unvalidated_bytes += out.total_bytes;
     out.slices = slices;
     counters.tx_datagrams += out.segments;
     counters.tx_bytes += out.total_bytes;
@@ -127,7 +128,7 @@ bool Engine::Impl::build_control(Time now, Connection& c, TxBurst& out) {
     single(out, c, c.paths.front(), scratch_used);
     return true;
   }
-  if (c.state == State::kInitSent) return false;
+  if (c.state == State::kInitSent || !c.may_send()) return false;
   if (c.close_ack_due || (c.state == State::kClosing && now >= c.close_at)) {
     const bool answer = c.close_ack_due;
     c.close_ack_due = false;
@@ -156,7 +157,7 @@ bool Engine::Impl::build_control(Time now, Connection& c, TxBurst& out) {
       if (now >= p.probe_at && build_probe(now, c, p, out)) return true;
     }
   }
-  if (c.limits_probe_wanted) return build_limits_probe(now, c, out);
+  if (c.limits_probe_wanted && !c.is_stranger()) return build_limits_probe(now, c, out);
   if (c.ack_at <= now && build_ack(now, c, out)) return true;
   if (c.tlp_wanted) {
     c.tlp_wanted = false;

@@ -1,4 +1,7 @@
 // Random and chosen losses: what they cost, and that they cost no more than time.
+#include <algorithm>
+#include <array>
+
 #include "tests/scenarios/support.h"
 
 namespace mroce::test {
@@ -38,20 +41,21 @@ class RandomLoss : public testing::TestWithParam<LossCase> {};
 
 TEST_P(RandomLoss, keeps_its_share_of_the_loss_free_goodput) {
   const double ideal = goodput(on_slow_links(0));
-  double worst = 1e18;
-  for (uint64_t seed = 1; seed <= 3; ++seed) {
-    worst = std::min(worst, goodput(on_slow_links(GetParam().loss, seed)));
-  }
-  RecordProperty("share", std::to_string(worst / ideal));
-  std::printf("  goodput at %s loss: %.3f of the loss-free %.2f Gbit/s\n", GetParam().name, worst / ideal,
+  constexpr size_t kRuns = 15;  // one run is short: whether its last packets are lost decides much of it
+  std::array<double, kRuns> shares;
+  for (size_t i = 0; i < kRuns; ++i) shares[i] = goodput(on_slow_links(GetParam().loss, i + 1)) / ideal;
+  std::sort(shares.begin(), shares.end());
+  const double median = shares[kRuns / 2];
+  RecordProperty("share", std::to_string(median));
+  std::printf("  goodput at %s loss: %.3f of the loss-free %.2f Gbit/s\n", GetParam().name, median,
               ideal * 8 / 1e9);
-  EXPECT_GT(worst / ideal, GetParam().floor);
+  EXPECT_GT(median, GetParam().floor);
 }
 
 INSTANTIATE_TEST_SUITE_P(both_ways, RandomLoss,
                          testing::Values(LossCase{"one_percent", 0.01, 0.95},
-                                         LossCase{"ten_percent", 0.1, 0.83},
-                                         LossCase{"twenty_percent", 0.2, 0.65}),
+                                         LossCase{"ten_percent", 0.1, 0.9},
+                                         LossCase{"twenty_percent", 0.2, 0.75}),
                          [](const auto& param) { return param.param.name; });
 
 TEST(Loss, of_acknowledgements_alone_sends_little_again_because_they_repeat_what_they_said) {
