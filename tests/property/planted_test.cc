@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/property/run.h"
+#include "soak/run.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 namespace {
 
 constexpr int kPlants = 12;  // of a kind
@@ -93,4 +93,4 @@ TEST(Planted, planted_lost_notification_is_caught) {
 }
 
 }  // namespace
-}  // namespace mroce::test
+}  // namespace mroce::soak

@@ -17,7 +17,7 @@
 #include <string_view>
 
 #include "tests/harness/pair.h"
-#include "tests/property/run.h"
+#include "soak/run.h"
 
 namespace mroce::test {
 namespace {

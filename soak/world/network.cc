@@ -1,4 +1,4 @@
-#include "tests/harness/network.h"
+#include "soak/world/network.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "core/base/assert.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 namespace {
 constexpr uint16_t kFirstSourcePort = 1024;  // source ports: this + 256 x slot + entropy
@@ -282,4 +282,4 @@ void Network::resign(std::span<std::byte> datagram) {
                       datagram.data() + body.size());
 }
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

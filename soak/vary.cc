@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-#include "tests/property/run.h"
+#include "soak/run.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 void Run::vary(Side& side) {
   if (o_.drains && !final_ && rng_.chance(0.02)) drain(side);
@@ -116,4 +116,4 @@ void Run::overcommit_credits() {
       });
 }
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

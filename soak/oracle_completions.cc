@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tests/property/oracle.h"
+#include "soak/oracle.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 std::string describe(const Flow& flow, const Op& op) {
   return fmt::format(
@@ -331,4 +331,4 @@ void Oracle::check_finished(Link& link) {
   }
 }
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

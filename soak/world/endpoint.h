@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "core/mroce/engine.h"
-#include "tests/harness/network.h"
-#include "tests/harness/test_memory.h"
+#include "soak/world/network.h"
+#include "soak/world/memory.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 class Endpoint;
 
@@ -110,8 +110,8 @@ class Endpoint final : public Receiver {
   Engine& engine();            // the endpoint must run
   const Engine& look() const;  // getters only: does not mark
   bool running() const { return engine_ != nullptr; }
-  TestMemory& memory() { return memory_; }
-  const TestMemory& memory() const { return memory_; }
+  WorldMemory& memory() { return memory_; }
+  const WorldMemory& memory() const { return memory_; }
   const std::string& name() const { return options_.name; }
   uint32_t index() const { return index_; }
   uint32_t ports() const { return options_.planes; }
@@ -162,7 +162,7 @@ class Endpoint final : public Receiver {
   uint8_t host_;
   Rng rng_;
   uint32_t index_ = 0;
-  TestMemory memory_;
+  WorldMemory memory_;
   std::unique_ptr<Engine> engine_;
   PdHandle pd_;
   uint64_t incarnation_ = 0;
@@ -180,4 +180,4 @@ class Endpoint final : public Receiver {
   uint64_t overflowed_ = 0;
 };
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

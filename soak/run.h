@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "tests/harness/world.h"
-#include "tests/property/options.h"
-#include "tests/property/oracle.h"
-#include "tests/property/plant.h"
-#include "tests/property/range_allocator.h"
+#include "soak/world/world.h"
+#include "soak/options.h"
+#include "soak/oracle.h"
+#include "soak/plant.h"
+#include "soak/range_allocator.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 struct RunResult {
   std::vector<Violation> violations;
@@ -129,4 +129,4 @@ class Run {
   uint32_t remakes_left_ = 0;
 };
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

@@ -17,11 +17,11 @@
 #include <optional>
 #include <vector>
 
-#include "tests/harness/endpoint.h"
-#include "tests/harness/event_queue.h"
-#include "tests/harness/network.h"
+#include "soak/world/endpoint.h"
+#include "soak/world/event_queue.h"
+#include "soak/world/network.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 class World {
  public:
@@ -68,4 +68,4 @@ void connect(const Qp& a, const Qp& b, const ConnectOptions& options = {});
 // The same for one of them; its peer need not be ready.
 void connect_one(const Qp& qp, const Qp& peer, const ConnectOptions& options = {});
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/property/model.h"
+#include "soak/model.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 enum class Bug : uint8_t {
   kNone,
@@ -52,12 +52,12 @@ struct Plant {
   void after_success(Flow& flow, const Op& op);
 
  private:
-  bool swallow(TestMemory& memory, const Placement& placement, std::span<const std::byte> data);
+  bool swallow(WorldMemory& memory, const Placement& placement, std::span<const std::byte> data);
   void overwrite_silently(Flow& flow, const Op& op);
 
-  std::vector<std::pair<const TestMemory*, Mr>> regions_;  // that WRITEs go to
+  std::vector<std::pair<const WorldMemory*, Mr>> regions_;  // that WRITEs go to
   std::optional<Wc> held_back_;
   bool busy_ = false;
 };
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

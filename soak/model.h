@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/harness/endpoint.h"
+#include "soak/world/endpoint.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 // What is wrong with a work request, so that it must fail.
 enum class Flaw : uint8_t {
@@ -154,4 +154,4 @@ inline std::byte pattern_byte(uint64_t pattern, uint64_t offset) {
 void fill_pattern(std::span<std::byte> out, uint64_t pattern, uint64_t offset = 0);
 bool is_pattern(std::span<const std::byte> bytes, uint64_t pattern, uint64_t offset = 0);
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

@@ -1,9 +1,9 @@
 // What the applications of a random run want to do.
 #include <algorithm>
 
-#include "tests/property/run.h"
+#include "soak/run.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 namespace {
 constexpr uint32_t kFinalOps = 3;  // of each flow, for the time after the faults
@@ -189,4 +189,4 @@ bool Run::prepare(Flow& flow, Op& op) {
   return true;
 }
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

@@ -1,9 +1,9 @@
 // What applications do to their queue pairs and to themselves while work is under way.
 #include <algorithm>
 
-#include "tests/property/run.h"
+#include "soak/run.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 namespace {
 constexpr Nanos kZombieTime = seconds(20);  // after a crash, until no peer takes the old endpoint for alive
@@ -140,4 +140,4 @@ void Run::crash(Host& host) {
   });
 }
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

@@ -1,10 +1,10 @@
-#include "tests/property/options.h"
+#include "soak/options.h"
 
 #include <fmt/format.h>
 
 #include <array>
 
-namespace mroce::test {
+namespace mroce::soak {
 
 namespace {
 
@@ -170,4 +170,4 @@ uint64_t seed_near_wrap(Rng& rng, uint32_t distance) {
   }
 }
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

@@ -1,9 +1,9 @@
 // What a random run begins with: endpoints, queue pairs, faults.
 #include <algorithm>
 
-#include "tests/property/run.h"
+#include "soak/run.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 namespace {
 constexpr uint64_t kReceiveMemory = 1 << 20;  // of a pool
@@ -187,4 +187,4 @@ void Run::schedule_faults() {
   }
 }
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

@@ -1,11 +1,11 @@
-#include "tests/harness/endpoint.h"
+#include "soak/world/endpoint.h"
 
 #include <algorithm>
 
 #include "core/base/assert.h"
-#include "tests/harness/world.h"
+#include "soak/world/world.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 namespace {
 constexpr uint32_t kMaxBurstsAtOnce = 100000;  // of one engine at one time: more is an endless loop
@@ -373,4 +373,4 @@ Status Qp::compare_swap(uint64_t wr_id, Sge into, uint64_t remote, uint32_t rkey
   return post(wr);
 }
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tests/property/oracle.h"
+#include "soak/oracle.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 // ---- who owns which addresses
 // -----------------------------------------------------------------------------------
 
 void Oracle::watch(Endpoint& endpoint) {
-  TestMemory& memory = endpoint.memory();
+  WorldMemory& memory = endpoint.memory();
   memory.on_place = [this, &endpoint](const Placement& placement, std::span<const std::byte> data) {
     on_place(endpoint, placement, data);
   };
@@ -334,7 +334,7 @@ void Oracle::check_final_memory(Flow& flow) {
 
 void Oracle::check_read(Flow& flow, const Op& op) {
   std::vector<std::byte> bytes;
-  TestMemory& memory = flow.requester->endpoint->memory();
+  WorldMemory& memory = flow.requester->endpoint->memory();
   for (const Sge& sge : op.sges) {
     const auto part = memory.bytes(sge.addr, sge.length);
     bytes.insert(bytes.end(), part.begin(), part.end());
@@ -342,4 +342,4 @@ void Oracle::check_read(Flow& flow, const Op& op) {
   check_region(flow, bytes, op.remote, &op);
 }
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

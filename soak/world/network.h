@@ -19,10 +19,10 @@
 
 #include "core/base/rng.h"
 #include "core/mroce/burst.h"
-#include "tests/harness/event_queue.h"
-#include "tests/harness/packet_view.h"
+#include "soak/world/event_queue.h"
+#include "soak/world/packet_view.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 struct Faults {
   Nanos latency = micros(10);
@@ -146,4 +146,4 @@ class Network {
   uint64_t hash_ = 0xcbf29ce484222325ULL;
 };
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

@@ -1,10 +1,10 @@
-#include "tests/harness/world.h"
+#include "soak/world/world.h"
 
 #include <algorithm>
 
 #include "core/base/assert.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 namespace {
 constexpr uint64_t kMaxStepsAtOnce = 1000000;  // without time passing: more is an endless loop
@@ -96,4 +96,4 @@ void connect(const Qp& a, const Qp& b, const ConnectOptions& options) {
   connect_one(b, a, reverse);
 }
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

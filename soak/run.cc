@@ -1,10 +1,10 @@
-#include "tests/property/run.h"
+#include "soak/run.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-namespace mroce::test {
+namespace mroce::soak {
 
 namespace {
 constexpr uint64_t kBytesOfARun = 2 << 20;
@@ -249,4 +249,4 @@ RunResult Run::go() {
   return result_;
 }
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

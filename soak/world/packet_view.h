@@ -10,7 +10,7 @@
 #include "core/mroce/burst.h"
 #include "core/wire/codec.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 class PacketView {
  public:
@@ -48,4 +48,4 @@ class PacketView {
 // 8192".
 std::string describe(const PacketView& packet);
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

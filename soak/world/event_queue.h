@@ -9,7 +9,7 @@
 
 #include "core/base/time.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 class EventQueue {
  public:
@@ -40,4 +40,4 @@ class EventQueue {
   uint64_t next_number_ = 0;
 };
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

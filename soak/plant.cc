@@ -1,11 +1,11 @@
-#include "tests/property/plant.h"
+#include "soak/plant.h"
 
 #include <algorithm>
 
-namespace mroce::test {
+namespace mroce::soak {
 
 void Plant::watch(Endpoint& endpoint) {
-  TestMemory& memory = endpoint.memory();
+  WorldMemory& memory = endpoint.memory();
   memory.intercept = [this, &memory](const Placement& placement, std::span<const std::byte> data) {
     return !data.empty() && swallow(memory, placement, data);
   };
@@ -23,7 +23,7 @@ void Plant::watch(Endpoint& endpoint) {
   };
 }
 
-bool Plant::swallow(TestMemory& memory, const Placement& placement, std::span<const std::byte> data) {
+bool Plant::swallow(WorldMemory& memory, const Placement& placement, std::span<const std::byte> data) {
   if (busy_) return false;
   const bool in_region = std::any_of(regions_.begin(), regions_.end(), [&](const auto& each) {
     const auto& [where, region] = each;
@@ -103,4 +103,4 @@ void Plant::overwrite_silently(Flow& flow, const Op& op) {
   }
 }
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

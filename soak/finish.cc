@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "tests/property/run.h"
+#include "soak/run.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 namespace {
 constexpr Nanos kFinalRound = seconds(2);
@@ -108,4 +108,4 @@ void Run::say_goodbye() {
   if (!world_.run_until(quiescent, seconds(3))) oracle_.report("stall", "shutdown does not end");
 }
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

@@ -8,7 +8,7 @@
 
 #include "core/base/assert.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 class RangeAllocator {
  public:
@@ -46,4 +46,4 @@ class RangeAllocator {
   std::map<uint64_t, uint64_t> free_;  // begin, end
 };
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

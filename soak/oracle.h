@@ -20,9 +20,9 @@
 #include <utility>
 #include <vector>
 
-#include "tests/property/model.h"
+#include "soak/model.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 struct Violation {
   std::string_view kind;
@@ -123,4 +123,4 @@ class Oracle {
 
 std::string describe(const Flow& flow, const Op& op);
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "core/base/time.h"
-#include "tests/harness/network.h"
+#include "soak/world/network.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 struct RunOptions {
   uint64_t seed = 0;
@@ -75,4 +75,4 @@ std::string describe(const RunOptions& options);
 // that it still does.
 uint64_t seed_near_wrap(Rng& rng, uint32_t distance);
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

@@ -1,8 +1,8 @@
-#include "tests/property/model.h"
+#include "soak/model.h"
 
 #include <algorithm>
 
-namespace mroce::test {
+namespace mroce::soak {
 
 std::string_view name_of(Flaw flaw) {
   switch (flaw) {
@@ -77,4 +77,4 @@ bool is_pattern(std::span<const std::byte> bytes, uint64_t pattern, uint64_t off
   return true;
 }
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

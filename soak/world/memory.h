@@ -1,4 +1,4 @@
-// TestMemory: the memory of one endpoint. Addresses are made up and the same in every run, so that packets
+// WorldMemory: the memory of one endpoint. Addresses are made up and the same in every run, so that packets
 // are the same too; behind each block stands an allocation of its own, so that a sanitizer sees every access
 // outside it.
 #pragma once
@@ -10,7 +10,7 @@
 
 #include "core/mroce/memory.h"
 
-namespace mroce::test {
+namespace mroce::soak {
 
 struct Placement {
   uint64_t addr = 0;
@@ -26,7 +26,7 @@ struct AtomicExecution {
   uint64_t original = 0;
 };
 
-class TestMemory : public Memory {
+class WorldMemory : public Memory {
  public:
   uint64_t allocate(size_t bytes, uint64_t align = 64);
   void free(uint64_t addr);
@@ -60,4 +60,4 @@ class TestMemory : public Memory {
   uint64_t next_ = 0x10000000;
 };
 
-}  // namespace mroce::test
+}  // namespace mroce::soak

@@ -1,11 +1,11 @@
-#include "tests/harness/packet_view.h"
+#include "soak/world/packet_view.h"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <string_view>
 
-namespace mroce::test {
+namespace mroce::soak {
 
 using wire::DataOp;
 using wire::Type;
@@ -138,4 +138,4 @@ std::string describe(const PacketView& packet) {
   return text;
 }
 
-}  // namespace mroce::test
+}  // namespace mroce::soak
