@@ -1,7 +1,10 @@
 // What applications do to their queue pairs and to themselves while work is under way.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "soak/run.h"
+#include "soak/story.h"
 
 namespace mroce::soak {
 
@@ -24,19 +27,23 @@ void Run::disturb(Link& link) {
   Status done;
   switch (rng_.below(5)) {
     case 0:
+      counted(FaultKind::kQpError);
       done = side.qp.to_error();
       break;
     case 1:
+      counted(FaultKind::kQpReset);
       oracle_.destroyed(side);
       done = side.qp.to_reset();
       break;
     case 2:  // the peers go on writing and reading
+      counted(FaultKind::kRegionGone);
       link.deregistered = true;
       oracle_.region_gone(*side.in);
       done = side.endpoint->engine().dereg_mr(side.in->region.lkey);
       break;
     case 3:
       if (!side.own_receives) break;
+      counted(FaultKind::kRegionGone);
       link.deregistered = true;
       oracle_.pool_gone(*side.own_receives);
       done = side.endpoint->engine().dereg_mr(side.own_receives->memory.lkey);
@@ -78,11 +85,15 @@ void Run::retire(Link& link) {
   }
   oracle_.remove_link(link);
   link.retired = true;
+  if (story_ != nullptr)
+    story_->line('q', fmt::format("queue pairs {:#x} of {} and {:#x} of {} are gone{}",
+                                  link.side[0].qp.number, a.endpoint->name(), link.side[1].qp.number,
+                                  b.endpoint->name(), again ? ", others follow" : ""));
   if (!again) return;
+  counted(FaultKind::kQpRemade);
   links_.push_back(std::make_unique<Link>());
   Link& next = *links_.back();
-  const auto young = [this](const Host& host) { return world_.now() < host.crashed + kZombieTime; };
-  next.fragile = (a.crashed != Time{} && young(a)) || (b.crashed != Time{} && young(b));
+  next.fragile = may_be_silent(a, b);
   for (size_t i : {0u, 1u}) {
     const bool keeps = !link.deregistered && !link.side[1 - i].gone;
     if (keeps) next.flow[i].region = link.flow[i].region;
@@ -108,6 +119,22 @@ void Run::take_over(Side& from, Side& to) {
   oracle_.add_pool(pool);
 }
 
+// In a hard run a peer may have been silent for too long. The application sees the error and starts again.
+void Run::give_up_broken(Link& link) {
+  const bool broken = link.fragile && (link.flow[0].failed || link.flow[1].failed);
+  if (!broken || link.retiring || final_) return;
+  oracle_.disturbed(link);
+  retire_later(link, millis(300));
+}
+
+// May queue pairs that begin now fail because one endpoint hears nothing of the other?
+bool Run::may_be_silent(const Host& a, const Host& b) const {
+  const auto young = [this](const Host& host) {
+    return host.crashed != Time{} && world_.now() < host.crashed + kZombieTime;
+  };
+  return young(a) || young(b) || (o_.hard && (!calm_ || world_.now() < quiet_at_ + kZombieTime));
+}
+
 // A process dies, and some time later another takes its addresses. The peers find out by silence.
 void Run::crash(Host& host) {
   if (calm_ || !host.endpoint->running()) return;
@@ -124,6 +151,8 @@ void Run::crash(Host& host) {
     oracle_.disturbed(*link);
     if (!link->retiring) retire_later(*link, seconds(8));
   }
+  counted(FaultKind::kCrash);
+  if (story_ != nullptr) story_->line('*', fmt::format("{} dies", host.endpoint->name()));
   host.by_qpn.clear();
   std::erase_if(cqs_, [&](const auto& cq) { return cq->endpoint == host.endpoint; });
   if (host.shared) {
@@ -136,6 +165,7 @@ void Run::crash(Host& host) {
   world_.after(some_time(seconds(2)), [this, &host] {
     --pending_;
     host.endpoint->restart();
+    if (story_ != nullptr) story_->line('*', fmt::format("{} starts anew", host.endpoint->name()));
     set_up(host);
   });
 }

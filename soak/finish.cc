@@ -4,11 +4,17 @@
 #include <algorithm>
 
 #include "soak/run.h"
+#include "soak/story.h"
 
 namespace mroce::soak {
 
 namespace {
 constexpr Nanos kFinalRound = seconds(2);
+constexpr Nanos kFinalRoundOfSoak = seconds(20);  // rates may be low, and latencies long
+constexpr uint32_t kOperationsOfMeeting = 5;
+constexpr uint64_t kBoundsEvery = 64;
+constexpr uint64_t kMostMemory = 8 << 20;  // of a connection
+constexpr uint64_t kMostIdleMemory = 64 << 10;
 constexpr uint64_t kIdleDatagrams = 40;  // in three idle seconds, for each pair of endpoints
 }  // namespace
 
@@ -17,19 +23,11 @@ void Run::final_round() {
   look_everywhere();
   for (const auto& link : links_) oracle_.check_finished(*link);
   if (!oracle_.violations().empty()) return;
-  world_.run_for(seconds(3));  // outages that were still to end, and paths that come back
+  // Outages that were still to end, and paths that come back.
+  world_.run_for(std::max(seconds(3), quiet_at_ + seconds(3) - world_.now()));
   final_ = true;
   o_.slow_receives = false;
-  const Time end = world_.now() + kFinalRound;
-  while (!(all_posted() && all_finished()) && world_.now() < end) {
-    act();
-    world_.run_until(
-        [this] {
-          poll(false);
-          return false;
-        },
-        micros(200));
-  }
+  serve_all(o_.varied ? kFinalRoundOfSoak : kFinalRound);
   look_everywhere();
   for (const auto& link : links_) {
     oracle_.check_finished(*link);
@@ -37,6 +35,7 @@ void Run::final_round() {
       oracle_.report("stall", "an idle link did not serve a few more work requests");
     }
   }
+  if (o_.meetings && oracle_.violations().empty()) meet();
   if (!oracle_.violations().empty()) return;
   check_idle();
   if (o_.one_hour) world_.run_for(seconds(3700));
@@ -48,8 +47,73 @@ void Run::final_round() {
   if (o_.goodbye) say_goodbye();
 }
 
+void Run::serve_all(Nanos limit) {
+  const Time end = world_.now() + limit;
+  while (!(all_posted() && all_finished()) && world_.now() < end) {
+    act();
+    world_.run_until(
+        [this] {
+          poll(false);
+          return false;
+        },
+        micros(200));
+  }
+}
+
+// Whatever has happened before: new queue pairs between any two endpoints work.
+void Run::meet() {
+  const auto young = [this](const auto& host) { return may_be_silent(*host, *host); };
+  while (std::any_of(hosts_.begin(), hosts_.end(), young)) world_.run_for(seconds(1));
+  if (story_ != nullptr) story_->line('q', "every endpoint gets queue pairs to every other");
+  o_.operations = kOperationsOfMeeting;
+  o_.flaws = false;
+  const size_t before = links_.size();
+  for (size_t a = 0; a < hosts_.size(); ++a) {
+    for (size_t b = a + 1; b < hosts_.size(); ++b) add_link(*hosts_[a], *hosts_[b]);
+  }
+  serve_all(kFinalRoundOfSoak);
+  look_everywhere();
+  for (size_t i = before; i < links_.size(); ++i) {
+    oracle_.check_finished(*links_[i]);
+    if (links_[i]->must_succeed() && !finished(*links_[i]))
+      oracle_.report("stall", "two endpoints could not begin anew when all faults had ended");
+  }
+}
+
+// Now and then during a run: what an engine holds is bounded, whatever happens.
+void Run::check_bounds() {
+  if (!o_.varied || ++bounds_asked_ % kBoundsEvery != 0) return;
+  for (const auto& host : hosts_) {
+    if (!host->endpoint->running()) continue;
+    const Engine& engine = host->endpoint->look();
+    if (engine.held_bytes() > engine.config().held_bytes)
+      oracle_.report("bound", fmt::format("{} holds {} bytes of tails, more than {}", host->endpoint->name(),
+                                          engine.held_bytes(), engine.config().held_bytes));
+    for (const ConnectionStats& connection : engine.connection_stats()) {
+      result_.most_memory = std::max(result_.most_memory, connection.memory_bytes);
+      if (connection.memory_bytes > kMostMemory)
+        oracle_.report("bound", fmt::format("a connection of {} holds {} bytes", host->endpoint->name(),
+                                            connection.memory_bytes));
+    }
+  }
+}
+
+// An idle connection has given back what it grew.
+void Run::check_leaks() {
+  for (const auto& host : hosts_) {
+    for (const ConnectionStats& connection : host->endpoint->look().connection_stats()) {
+      result_.most_idle_memory = std::max(result_.most_idle_memory, connection.memory_bytes);
+      if (connection.memory_bytes > kMostIdleMemory)
+        oracle_.report("leak",
+                       fmt::format("an idle connection of {} ({}) holds {} bytes", host->endpoint->name(),
+                                   connection.state, connection.memory_bytes));
+    }
+  }
+}
+
 void Run::check_idle() {
-  world_.run_for(o_.crashes != 0 ? seconds(25) : seconds(2));  // until nobody talks to the dead any more
+  // Until nobody talks to the dead any more.
+  world_.run_for(o_.crashes != 0 || o_.hard ? seconds(25) : seconds(2));
   const uint64_t before = world_.network().counters().sent;
   world_.run_for(seconds(3));
   const uint64_t sent = world_.network().counters().sent - before;
@@ -66,7 +130,9 @@ void Run::check_idle() {
 // Between engines that follow the protocol these stay zero, whatever the network does; in the end no tail is
 // held any more.
 void Run::check_counters() {
-  const bool damaged_and_sealed = o_.encrypted && o_.faults.corrupt > 0;
+  if (o_.varied) check_leaks();
+  const bool damaged = o_.faults.corrupt > 0 || o_.faults.truncate > 0 || o_.storms != 0;
+  const bool damaged_and_sealed = o_.encrypted && damaged;
   for (const auto& host : hosts_) {
     const EngineCounters& c = host->endpoint->look().counters();
     const std::pair<const char*, uint64_t> wrong[] = {
@@ -80,7 +146,7 @@ void Run::check_counters() {
         {"drop_reset", c.drop_reset},
         {"drop_limit", c.drop_limit},
         {"drop_magic", c.drop_magic},
-        {"connections_failed", o_.crashes != 0 ? 0 : c.connections_failed},
+        {"connections_failed", o_.crashes != 0 || o_.hard ? 0 : c.connections_failed},
         {"naks_sent",
          o_.flaws || disturbed_any_ || o_.overcommit != 0 || o_.rnr_retry != 7 ? 0 : c.naks_sent},
         {"held_bytes", host->endpoint->look().held_bytes()}};
@@ -100,12 +166,13 @@ void Run::say_goodbye() {
       side.qp.destroy();
     }
   }
-  for (const auto& host : hosts_) host->endpoint->engine().shutdown(world_.now());
+  for (const auto& host : hosts_) host->endpoint->engine().shutdown(host->endpoint->now());
   const auto quiescent = [this] {
     return std::all_of(hosts_.begin(), hosts_.end(),
                        [](const auto& host) { return host->endpoint->look().quiescent(); });
   };
-  if (!world_.run_until(quiescent, seconds(3))) oracle_.report("stall", "shutdown does not end");
+  if (!world_.run_until(quiescent, o_.varied ? seconds(10) : seconds(3)))
+    oracle_.report("stall", "shutdown does not end");
 }
 
 }  // namespace mroce::soak

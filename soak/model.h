@@ -101,6 +101,7 @@ struct Flow {
   bool failed = false;      // a completion with an error was seen
   Mr region;                // at the responder; `addr` is where the peer believes it to be
   uint64_t host = 0;        // where it is
+  bool holds_tails = true;  // no tail is visible before all else
   std::vector<std::byte> initial;
   uint32_t mtu = 0;  // smallest payload of a full packet that it may have; 0: not known yet
 

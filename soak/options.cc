@@ -122,43 +122,6 @@ RunOptions draw_options(uint64_t seed) {
   return o;
 }
 
-std::string describe(const RunOptions& o) {
-  const Faults& f = o.faults;
-  std::string text = fmt::format(
-      "seed {}: {} endpoints, {} links, at most {} operations of {} bytes;{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}{}\n",
-      o.seed, o.endpoints, o.links, o.operations, o.largest, o.to_itself ? " to_itself" : "",
-      o.shared_cqs ? " shared_cqs" : "", o.shared_receives ? " shared_receives" : "",
-      o.by_events ? " by_events" : "", o.flaws ? " flaws" : "", o.destroys ? " destroys" : "",
-      o.slow_receives ? " slow_receives" : "", o.near_wrap ? " near_wrap" : "", o.one_hour ? " one_hour" : "",
-      o.goodbye ? " goodbye" : "", o.solicited ? " solicited" : "", o.drains ? " drains" : "",
-      o.reregisters ? " reregisters" : "", o.lazy ? " lazy" : "", o.resizes ? " resizes" : "",
-      o.encrypted ? " encrypted" : "");
-  text += fmt::format(
-      "  planes {} paths {} max_payload {} cpsn_window {} window_bytes {} initial_window {} ack_every {} "
-      "held_bytes {} "
-      "tail_hold {} ecn {} read_rate_bps {} read_buffer_bytes {}\n",
-      o.planes, o.paths, o.max_payload, o.cpsn_window, o.window_bytes, o.initial_window, o.ack_every,
-      o.held_bytes, o.tail_hold, o.ecn, o.read_rate_bps, o.read_buffer_bytes);
-  text += fmt::format(
-      "  max_send_wr {} max_recv_wr {} max_sge {} max_inline {} rd_atomic {} overcommit {} rnr_retry {} "
-      "min_rnr_timer {}\n",
-      o.max_send_wr, o.max_recv_wr, o.max_sge, o.max_inline, o.rd_atomic, o.overcommit, o.rnr_retry,
-      o.min_rnr_timer);
-  text += fmt::format(
-      "  latency_us {} jitter_us {} loss {:.3f} burst_loss {:.4f} x {} us, reorder {:.3f} by {} us, "
-      "duplicate {:.3f} "
-      "after {} us, late_duplicate {:.3f} after {} ms, corrupt {:.3f} ce {:.3f} rate_bps {} queue_bytes {} "
-      "ce_above_bytes {} coalesce {}\n",
-      f.latency.count() / 1000, f.jitter.count() / 1000, f.loss, f.burst_loss, f.burst_length.count() / 1000,
-      f.reorder, f.reorder_delay.count() / 1000, f.duplicate, f.duplicate_after.count() / 1000,
-      f.late_duplicate, f.late_duplicate_after.count() / 1000000, f.corrupt, f.ce, f.rate_bps, f.queue_bytes,
-      f.ce_above_bytes, o.coalesce);
-  text += fmt::format("  path_outages {} blackouts {} cut_links {} freezes {} of at most {} ms, crashes {}",
-                      o.path_outages, o.blackouts, o.cut_links, o.freezes, o.longest_outage.count() / 1000000,
-                      o.crashes);
-  return text;
-}
-
 uint64_t seed_near_wrap(Rng& rng, uint32_t distance) {
   for (;;) {
     const uint64_t seed = rng.next();

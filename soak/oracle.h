@@ -25,14 +25,12 @@
 namespace mroce::soak {
 
 struct Violation {
-  std::string_view kind;
+  std::string kind;
   std::string text;
 };
 
 class Oracle {
  public:
-  explicit Oracle(bool tail_hold) : tail_hold_(tail_hold) {}
-
   // ---- the application's doings
   void watch(Endpoint& endpoint);  // before anything is made on it
   void add_link(Link& link);
@@ -70,6 +68,7 @@ class Oracle {
   // Told when a work request ends, so that its buffers can be used again.
   std::function<void(Flow&, Op&)> on_ended;
   std::function<void(ReceivePool&, const Receive&)> on_receive_ended;
+  std::function<void(std::string_view kind, const std::string& text)> on_violation;
 
  private:
   struct Area {  // what stands at a range of addresses of an endpoint
@@ -107,7 +106,6 @@ class Oracle {
   Receive* find_receive(ReceivePool& pool, uint64_t id);
   void end_receive(ReceivePool& pool, uint64_t id);
 
-  bool tail_hold_;
   bool rewinds_ = false;
   bool notable_ = false;
   std::vector<Violation> violations_;

@@ -17,7 +17,8 @@ std::string describe(const Flow& flow, const Op& op) {
 }
 
 void Oracle::report(std::string_view kind, std::string text) {
-  if (violations_.size() < 20) violations_.push_back({kind, std::move(text)});
+  if (on_violation) on_violation(kind, text);
+  if (violations_.size() < 20) violations_.push_back({std::string(kind), std::move(text)});
 }
 
 // ---- posting

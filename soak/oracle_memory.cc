@@ -199,7 +199,7 @@ bool Oracle::try_place(Flow& flow, Op& op, const Placement& placement, std::span
   std::fill(op.placed.begin() + begin, op.placed.begin() + end, true);
   if (last != placement.tail)
     report("tail_order", fmt::format("wrong call for a tail: {}", describe(flow, op)));
-  if (last && tail_hold_) check_tail(flow, op);
+  if (last && flow.holds_tails) check_tail(flow, op);
   return true;
 }
 
@@ -274,7 +274,7 @@ void Oracle::on_atomic(Endpoint& endpoint, const AtomicExecution& execution) {
 bool Oracle::replaced(const Flow& flow, const Op& earlier, const Op& later, uint64_t addr) const {
   if (addr < later.remote || addr >= later.remote + later.length) return false;
   if (earlier.end == Op::End::kSuccess && earlier.ended_tick < later.posted_tick) return true;
-  if (!tail_hold_ || flow.mtu == 0) return false;
+  if (!flow.holds_tails || flow.mtu == 0 || flow.requester->link->fragile) return false;
   const uint64_t tail = (later.length - 1) / flow.mtu * flow.mtu;  // where the last packet begins
   return addr - later.remote >= tail;
 }

@@ -4,15 +4,22 @@
 
 #include <algorithm>
 
+#include "soak/story.h"
+
 namespace mroce::soak {
 
 namespace {
-constexpr uint64_t kBytesOfARun = 2 << 20;
 constexpr Nanos kEndless = seconds(60);  // to finish after the faults have ended
 }  // namespace
 
-Run::Run(const RunOptions& options, Plant* plant)
-    : o_(options), rng_(options.seed * 2), world_(options.seed), oracle_(options.tail_hold), plant_(plant) {
+Run::Run(const RunOptions& options, Plant* plant, Story* story)
+    : o_(options), rng_(options.seed * 2), world_(options.seed), plant_(plant), story_(story) {
+  if (story_ != nullptr) {
+    story_->begin(world_);
+    oracle_.on_violation = [this](std::string_view kind, const std::string& text) {
+      story_->line('?', fmt::format("{}: {}", kind, text));
+    };
+  }
   oracle_.on_ended = [this](Flow& flow, Op& op) {
     Host& host = host_of(*flow.requester);
     if (op.local_bytes != 0) {
@@ -26,7 +33,7 @@ Run::Run(const RunOptions& options, Plant* plant)
   oracle_.on_receive_ended = [](ReceivePool& pool, const Receive& receive) {
     pool.free_slots.push_back(receive.slot);
   };
-  bytes_left_ = kBytesOfARun;
+  bytes_left_ = o_.bytes;
   remakes_left_ = o_.destroys ? 2 * o_.links : 0;
 }
 
@@ -68,6 +75,8 @@ void Run::post_some(Side& side) {
       return;
     }
     oracle_.posted(flow, op);
+    if (op.flaw != Flaw::kNone) counted(FaultKind::kFlaw);
+    if (story_ != nullptr) story_->line('+', describe(flow, op));
     if (op.is_inline() && op.local_bytes != 0) {  // the bytes were copied
       const auto bytes = side.endpoint->memory().bytes(op.local, op.local_bytes);
       std::fill(bytes.begin(), bytes.end(), std::byte{0xEE});
@@ -115,6 +124,7 @@ void Run::act() {
       if (rng_.chance(0.4)) post_some(side);
       vary(side);
     }
+    if (o_.hard) give_up_broken(link);
     if (remakes_left_ > 0 && !final_ && link.alive() && !link.disturbed && rng_.chance(0.01)) disturb(link);
   }
 }
@@ -129,6 +139,7 @@ void Run::take(Cq& cq) {
                                  uint64_t{wc.qp_num}, static_cast<uint64_t>(ns_of(world_.now()))}) {
       completion_hash_ = (completion_hash_ ^ value) * 0x100000001b3ULL;
     }
+    if (story_ != nullptr) story_->completion(*cq.endpoint, wc);
     const auto it = host.by_qpn.find(wc.qp_num);
     if (it == host.by_qpn.end()) {
       oracle_.report("completion_unknown", fmt::format("of queue pair {:#x}, which is gone", wc.qp_num));
@@ -143,7 +154,10 @@ void Run::take(Cq& cq) {
 void Run::poll(bool everything) {
   if (!o_.by_events || everything) {
     for (const auto& cq : cqs_) {
-      if (everything || !o_.lazy || rng_.chance(0.05)) take(*cq);
+      if (!everything && o_.lazy && !rng_.chance(0.05)) continue;
+      if (cq->seen == cq->endpoint->activity()) continue;
+      take(*cq);
+      cq->seen = cq->endpoint->activity();
     }
     if (!o_.by_events) return;
   }
@@ -158,6 +172,8 @@ void Run::look_everywhere() {
 }
 
 void Run::poll_by_event(Cq& cq) {
+  if (cq.armed && !cq.solicited && cq.seen == cq.endpoint->activity()) return;
+  cq.seen = cq.endpoint->activity();
   bool told = cq.armed && cq.endpoint->take_event(EventKind::kCompletion, cq.user);
   if (told && plant_ != nullptr && plant_->now(Bug::kLostNotification)) told = false;
   // Who is told of solicited completions only looks for the others now and then.
@@ -205,9 +221,16 @@ bool Run::all_posted() const {
   });
 }
 
+bool Run::counted(FaultKind kind) {
+  world_.network().tally().count(kind);
+  return true;
+}
+
 RunResult Run::go() {
   for (uint32_t i = 0; i < o_.endpoints; ++i) add_host();
   schedule_faults();
+  vary_ways();
+  schedule_incidents();
   if (o_.overcommit != 0) overcommit_credits();
   for (uint32_t i = 0; i < o_.links; ++i) {
     const size_t a = rng_.below(hosts_.size());
@@ -217,7 +240,9 @@ RunResult Run::go() {
   const Time begin = world_.now();
   Time calm_at = kNever;
   Time give_up = kNever;
-  const uint64_t pace = rng_.chance(0.7) ? 100 : 5000;  // us between doings
+  quiet_at_ = begin + o_.span + o_.longest_outage;
+  uint64_t pace = o_.pace_us;  // us between doings
+  if (pace == 0) pace = rng_.chance(0.7) ? 100 : 5000;
   while (!(all_posted() && all_finished()) && world_.now() < give_up) {
     act();
     const bool patient = calm_ && world_.now() > calm_at + seconds(2);  // a long time-out, or a stall
@@ -228,15 +253,17 @@ RunResult Run::go() {
           return false;
         },
         rest);
-    if (calm_at == kNever && (all_posted() || world_.now() - begin > seconds(3))) {
+    if (calm_at == kNever && (all_posted() || world_.now() - begin > o_.longest_work)) {
       calm_at = world_.now() + micros(static_cast<int64_t>(rng_.below(300000)));
     }
     if (!calm_ && world_.now() >= calm_at) {
       calm_ = true;
       world_.network().stop_faults();
       remakes_left_ = 0;
-      give_up = world_.now() + kEndless;
+      give_up = std::max(world_.now(), quiet_at_) + kEndless;
+      if (story_ != nullptr) story_->line('~', "the faults end");
     }
+    check_bounds();
     if (!oracle_.violations().empty()) break;
   }
   if (!calm_) world_.network().stop_faults();
@@ -246,6 +273,8 @@ RunResult Run::go() {
   result_.hash = world_.network().packet_hash() ^ completion_hash_;
   result_.datagrams = world_.network().counters().sent;
   result_.virtual_time = world_.now() - begin;
+  result_.faults = world_.network().tally();
+  result_.final_draw = rng_.next() ^ world_.network().final_draw() ^ world_.rng().next();
   return result_;
 }
 

@@ -1,6 +1,6 @@
 // Run: one random run. Builds a world from RunOptions, lets applications post, poll, destroy and make anew
-// under faults, then lets the faults end and checks that everything ends, too; at last that an idle world is
-// idle.
+// under faults, then lets the faults end and checks that everything ends, too; that every endpoint works with
+// every other (`meetings`); at last that an idle world is idle, and holds no more than idle worlds do.
 #pragma once
 
 #include <map>
@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "soak/world/world.h"
 #include "soak/options.h"
 #include "soak/oracle.h"
 #include "soak/plant.h"
 #include "soak/range_allocator.h"
+#include "soak/world/world.h"
 
 namespace mroce::soak {
 
@@ -23,11 +23,18 @@ struct RunResult {
   uint64_t completions = 0;
   uint64_t datagrams = 0;
   Nanos virtual_time{0};
+  uint64_t final_draw = 0;  // of all generators: another run that gives the same has drawn the same
+  FaultTally faults;
+  uint64_t most_memory = 0;       // of a connection
+  uint64_t most_idle_memory = 0;  // when everything had ended
 };
+
+// Told what happens, a line for each event; see story.h.
+class Story;
 
 class Run {
  public:
-  explicit Run(const RunOptions& options, Plant* plant = nullptr);
+  explicit Run(const RunOptions& options, Plant* plant = nullptr, Story* story = nullptr);
   RunResult go();
 
  private:
@@ -36,7 +43,8 @@ class Run {
     CqHandle handle;
     uint64_t user = 0;
     bool armed = false;
-    bool solicited = false;  // armed for solicited and failed completions only
+    bool solicited = false;      // armed for solicited and failed completions only
+    uint64_t seen = UINT64_MAX;  // activity of its endpoint when it was found empty
   };
   struct Host {  // one endpoint and what its application has
     Endpoint* endpoint = nullptr;
@@ -67,6 +75,8 @@ class Run {
   void begin_link(Link& link, Host& a, Host& b);
   void make_side(Side& side, Link& link, Host& host);
   std::unique_ptr<ReceivePool> make_pool(Host& host, SrqHandle srq);
+  EndpointOptions endpoint_options(uint32_t index);
+  void vary_ways();
   void schedule_faults();
   CqHandle make_cq(Host& host);
 
@@ -91,16 +101,32 @@ class Run {
   void resize(Cq& cq);
   void overcommit_credits();
 
+  // incidents.cc: faults of the soak
+  void schedule_incidents();
+  void spell(FaultKind kind, bool both_ways, bool one_path);
+  void storm();
+  void lose_link(bool tell);
+  void jump_clock();
+  void read_slowly();
+  std::pair<Time, Time> some_while();
+
   // disturb.cc
   void disturb(Link& link);
   void retire_later(Link& link, Nanos most);
   void retire(Link& link);
   void take_over(Side& from, Side& to);
   void crash(Host& host);
+  void give_up_broken(Link& link);
+  bool may_be_silent(const Host& a, const Host& b) const;
   Nanos some_time(Nanos most);
+  bool counted(FaultKind kind);  // true, so that it can be part of a condition
 
   // finish.cc
   void final_round();
+  void serve_all(Nanos limit);
+  void meet();
+  void check_bounds();
+  void check_leaks();
   void check_idle();
   void check_counters();
   void say_goodbye();
@@ -111,6 +137,7 @@ class Run {
   World world_;
   Oracle oracle_;
   Plant* plant_;
+  Story* story_;
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<Link>> links_;  // dead ones included
   std::vector<std::unique_ptr<Cq>> cqs_;
@@ -120,7 +147,9 @@ class Run {
   uint64_t bytes_left_ = 0;
   uint64_t completion_hash_ = 0xcbf29ce484222325ULL;
   RunResult result_;
+  uint64_t bounds_asked_ = 0;
   bool calm_ = false;
+  Time quiet_at_{};     // the last fault has ended
   bool looks_ = false;  // who is told of solicited completions only looks for the others, too
   bool final_ = false;
   bool disturbed_any_ = false;

@@ -11,17 +11,39 @@ constexpr uint32_t kWords = 16;
 
 // Generous: a run without flaws must not fail for impatience.
 constexpr uint8_t kTimeout = 16;
+
+constexpr uint64_t kPortQueueBytes = 300000;
+constexpr uint64_t kPortMarkBytes = 100000;
+
+// Identity, slot and ports stay.
+void take_engine_options(const EngineOptions& own, EngineConfig& config) {
+  EngineConfig result = own.config;
+  result.seed = config.seed;
+  result.endpoint_id = config.endpoint_id;
+  result.slot = config.slot;
+  result.ports = std::move(config.ports);
+  config = std::move(result);
+}
 }  // namespace
 
-void Run::add_host() {
+EndpointOptions Run::endpoint_options(uint32_t index) {
   EndpointOptions options;
   options.planes = o_.planes;
   options.slot = static_cast<uint8_t>(rng_.below(4));
   options.read_rate_bps = o_.read_rate_bps;
   options.read_buffer_bytes = o_.read_buffer_bytes;
-  const uint64_t wrap_seed = o_.near_wrap ? seed_near_wrap(rng_, 2000) : 0;
-  options.tweak = [this, wrap_seed, starts = 0](EngineConfig& config) mutable {
+  const uint64_t wrap_seed = o_.near_wrap ? seed_near_wrap(rng_, o_.varied ? 20000 : 2000) : 0;
+  options.tweak = [this, wrap_seed, index, starts = 0](EngineConfig& config) mutable {
+    if (o_.varied) take_engine_options(draw_engine_options(o_, index), config);
     if (o_.near_wrap && starts++ == 0) config.seed = wrap_seed;
+    for (LocalPort& port : config.ports) port.rate_bps = o_.port_rate_bps;
+    if (o_.read_rate_bps != 0) config.receive_buffer_bytes = static_cast<uint32_t>(o_.read_buffer_bytes);
+    if (o_.encrypted) {
+      config.security = SecurityPolicy::kRequire;
+      config.preshared_key.emplace().fill(static_cast<uint8_t>(o_.seed));
+      config.key_update_packets = 30 + o_.seed % 100;
+    }
+    if (o_.varied) return;
     config.max_paths = o_.paths;
     config.max_payload = o_.max_payload;
     config.cpsn_window = o_.cpsn_window;
@@ -31,19 +53,52 @@ void Run::add_host() {
     config.held_bytes = o_.held_bytes;
     config.tail_hold = o_.tail_hold;
     config.ecn = o_.ecn;
-    if (o_.encrypted) {
-      config.security = SecurityPolicy::kRequire;
-      config.preshared_key.emplace().fill(static_cast<uint8_t>(o_.seed));
-      config.key_update_packets = 30 + o_.seed % 100;
-    }
-    if (o_.read_rate_bps != 0) config.receive_buffer_bytes = static_cast<uint32_t>(o_.read_buffer_bytes);
   };
+  if (o_.sharing != 0) {
+    options.host = static_cast<uint8_t>(1 + index / o_.sharing);
+    options.slot = static_cast<uint8_t>(index % o_.sharing);
+  }
+  if (o_.varied) {
+    const EngineOptions own = draw_engine_options(o_, index);
+    options.planes = own.planes;
+    options.link_mtu = own.link_mtu;
+    options.clock_ahead = own.clock_ahead;
+  }
+  return options;
+}
+
+void Run::add_host() {
   auto host = std::make_unique<Host>();
-  host->endpoint = &world_.add_endpoint(options);
+  host->endpoint = &world_.add_endpoint(endpoint_options(static_cast<uint32_t>(hosts_.size())));
   oracle_.watch(*host->endpoint);
   if (plant_ != nullptr) plant_->watch(*host->endpoint);
   set_up(*host);
   hosts_.push_back(std::move(host));
+}
+
+// Every pair of endpoints, and every path between them, has its own latency and rate.
+void Run::vary_ways() {
+  Network& network = world_.network();
+  if (o_.port_rate_bps != 0) {
+    for (const auto& host : hosts_) {
+      for (uint32_t port = 0; port < host->endpoint->ports(); ++port)
+        network.set_port_rate(host->endpoint->gid(port), o_.port_rate_bps, kPortQueueBytes, kPortMarkBytes);
+    }
+  }
+  if (o_.spread <= 1) return;
+  const auto worse = [this](Faults& faults) {
+    const double factor = 1 + (o_.spread - 1) * rng_.uniform();
+    faults.latency = Nanos{static_cast<int64_t>(static_cast<double>(faults.latency.count()) * factor)};
+    faults.rate_bps = static_cast<uint64_t>(static_cast<double>(faults.rate_bps) / factor);
+  };
+  for (uint32_t a = 0; a < hosts_.size(); ++a) {
+    for (uint32_t b = 0; b < hosts_.size(); ++b) {
+      worse(network.faults(a, b));
+      for (uint32_t path = 0; path < o_.paths; ++path) {
+        if (rng_.chance(0.5)) worse(network.faults(a, b, static_cast<uint8_t>(path)));
+      }
+    }
+  }
 }
 
 // What an application makes once when it begins.
@@ -85,6 +140,7 @@ void Run::make_side(Side& side, Link& link, Host& host) {
   options.recv_cq = o_.shared_cqs || rng_.chance(0.3) ? options.send_cq : make_cq(host);
   if (host.shared != nullptr && rng_.chance(0.8)) options.srq = host.shared->srq;
   if (!side.qp.handle) {
+    options.relaxed = o_.relaxed && rng_.chance(0.5);
     options.user = side.user = ++last_qp_user_;
     side.qp = host.endpoint->make_qp(options);
   }
@@ -108,6 +164,7 @@ void Run::begin_link(Link& link, Host& a, Host& b) {
     link.side[1 - i].in = &flow;
     flow.requester = &link.side[i];
     flow.responder = &link.side[1 - i];
+    flow.holds_tails = o_.tail_hold && !o_.relaxed;
     if (flow.region.length == 0)
       flow.region = flow.responder->endpoint->make_mr(64 + rng_.below(o_.largest * 3 / 2));
     if (flow.host == 0) flow.host = flow.region.addr;
@@ -129,7 +186,7 @@ void Run::begin_link(Link& link, Host& a, Host& b) {
   options.max_dest_rd_atomic = static_cast<uint8_t>(rng_.between(1, o_.rd_atomic));
   options.sq_psn = static_cast<uint32_t>(rng_.below(1 << 24));
   options.rq_psn = static_cast<uint32_t>(rng_.below(1 << 24));
-  options.local_port = static_cast<uint32_t>(rng_.below(o_.planes));
+  options.local_port = static_cast<uint32_t>(rng_.below(std::min(a.endpoint->ports(), b.endpoint->ports())));
   options.remote_port = options.local_port;
   if (rng_.chance(0.5)) {
     connect(link.side[0].qp, link.side[1].qp, options);
@@ -151,6 +208,7 @@ void Run::begin_link(Link& link, Host& a, Host& b) {
 
 Link& Run::add_link(Host& a, Host& b) {
   links_.push_back(std::make_unique<Link>());
+  links_.back()->fragile = may_be_silent(a, b);
   begin_link(*links_.back(), a, b);
   return *links_.back();
 }
@@ -161,29 +219,34 @@ void Run::schedule_faults() {
   network.faults() = o_.faults;
   const Time begin = world_.now();
   for (uint32_t i = 0; i < o_.path_outages; ++i) {
-    const Time from = begin + some_time(millis(30));
+    const Time from = begin + some_time(o_.span);
     network.drop_path_between(static_cast<uint8_t>(rng_.below(o_.paths)), from,
                               from + some_time(o_.longest_outage));
   }
   for (uint32_t i = 0; i < o_.blackouts; ++i) {
-    const Time from = begin + some_time(millis(30));
+    const Time from = begin + some_time(o_.span);
     network.drop_between(from, from + some_time(o_.longest_outage));
   }
   for (uint32_t i = 0; i < o_.freezes; ++i) {
     Endpoint* endpoint = hosts_[rng_.below(hosts_.size())]->endpoint;
     const Nanos duration = some_time(o_.longest_outage);
-    world_.after(some_time(millis(30)), [endpoint, duration] { endpoint->freeze(duration); });
+    world_.after(some_time(o_.span), [this, endpoint, duration] {
+      if (endpoint->running() && counted(FaultKind::kPause)) endpoint->freeze(duration);
+    });
   }
   for (uint32_t i = 0; i < o_.cut_links; ++i) {
     Endpoint* endpoint = hosts_[rng_.below(hosts_.size())]->endpoint;
-    const auto port = static_cast<uint32_t>(rng_.below(o_.planes));
-    const Time from = begin + some_time(millis(30));
-    world_.at(from, [endpoint, port] { endpoint->set_link(port, false); });
+    const auto port = static_cast<uint32_t>(rng_.below(endpoint->ports()));
+    const Time from = begin + some_time(o_.span);
+    world_.at(from, [this, endpoint, port] {
+      counted(FaultKind::kLinkDown);
+      endpoint->set_link(port, false);
+    });
     world_.at(from + some_time(o_.longest_outage), [endpoint, port] { endpoint->set_link(port, true); });
   }
   for (uint32_t i = 0; i < o_.crashes; ++i) {
     const size_t victim = rng_.below(hosts_.size());
-    world_.after(some_time(millis(50)), [this, victim] { crash(*hosts_[victim]); });
+    world_.after(some_time(std::max<Nanos>(o_.span, millis(50))), [this, victim] { crash(*hosts_[victim]); });
   }
 }
 

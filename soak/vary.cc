@@ -22,6 +22,7 @@ void Run::drain(Side& side) {
   attr.state = QpState::kSqd;
   if (!side.qp.modify(attr, qp_mask::kState | qp_mask::kEnSqdAsyncNotify))
     oracle_.report("post", "SQD was refused");
+  counted(FaultKind::kDrain);
   side.draining = true;
   side.drained = false;
   if (!side.waits_for_drain) side.waits_for_drain = rng_.chance(0.7);
@@ -54,6 +55,7 @@ void Run::reregister(Flow& flow) {
   if (!idle || !flow.requester->alive || !flow.responder->alive || flow.requester->link->disturbed) return;
   Endpoint& endpoint = *flow.responder->endpoint;
   Mr& region = flow.region;
+  counted(FaultKind::kReregister);
   Result<MrInfo> keys = fail(Errc::kNotFound);
   const uint32_t old_key = region.rkey;
   switch (rng_.below(3)) {
@@ -102,13 +104,15 @@ void Run::resize(Cq& cq) {
   }
   if (!engine.resize_cq(cq.handle, static_cast<uint32_t>(needed + rng_.below(100))))
     oracle_.report("post", "resizing a CQ was refused");
+  counted(FaultKind::kResize);
 }
 
 void Run::overcommit_credits() {
   oracle_.allow_rewinds();
   world_.network().set_meddler(
-      [more = o_.overcommit](const PacketView& packet, std::vector<std::byte>& bytes) {
+      [this, more = o_.overcommit](const PacketView& packet, std::vector<std::byte>& bytes) {
         if (packet.ack() == nullptr || packet.ack()->ncredits == 0) return;
+        counted(FaultKind::kFalseCredit);
         wire::Ack ack = *packet.ack();
         for (uint32_t i = 0; i < ack.ncredits; ++i) ack.credits[i].limit += more;
         wire::encode_ack(*packet.header(), ack, bytes);

@@ -24,6 +24,7 @@ Endpoint::Endpoint(World& world, EndpointOptions options, uint8_t host, uint64_t
     : world_(world), options_(std::move(options)), host_(host), rng_(seed) {
   MROCE_ASSERT(options_.slot < 200 && options_.planes >= 1);
   links_up_.assign(options_.planes, true);
+  clock_ahead_ = options_.clock_ahead;
   index_ = world_.network().attach(*this);
   const EngineConfig defaults;
   for (uint32_t plane = 0; plane < options_.planes; ++plane) {
@@ -42,7 +43,7 @@ void Endpoint::start() {
     LocalPort port;
     port.address = gid(plane);
     port.prefix_bits = 120;
-    port.link_mtu = 9000;
+    port.link_mtu = options_.link_mtu;
     port.up = links_up_[plane];
     config.ports.push_back(port);
   }
@@ -50,12 +51,14 @@ void Endpoint::start() {
   engine_ = std::make_unique<Engine>(std::move(config), memory_);
   pd_ = PdHandle{};
   dirty_ = true;
+  ++activity_;
   ++incarnation_;
 }
 
 Engine& Endpoint::engine() {
   MROCE_ASSERT(engine_ != nullptr);
   dirty_ = true;
+  ++activity_;
   return *engine_;
 }
 
@@ -68,7 +71,11 @@ Gid Endpoint::gid(uint32_t port) const {
   return address_of(port, host_);
 }
 Time Endpoint::now() const {
-  return world_.now();
+  return world_.now() + clock_ahead_;
+}
+
+bool Endpoint::frozen() const {
+  return world_.now() < frozen_until_;
 }
 
 void Endpoint::crash() {
@@ -83,8 +90,13 @@ void Endpoint::restart() {
 }
 
 void Endpoint::freeze(Nanos duration) {
-  frozen_until_ = now() + duration;
+  frozen_until_ = world_.now() + duration;
   world_.at(frozen_until_, [this] { thaw(); });
+}
+
+void Endpoint::jump_clock(Nanos forward) {
+  clock_ahead_ += forward;
+  dirty_ = true;
 }
 
 void Endpoint::thaw() {
@@ -107,11 +119,13 @@ void Endpoint::set_link(uint32_t port, bool up, bool tell) {
 void Endpoint::receive(const RxMeta& meta, std::vector<std::byte> bytes, uint32_t segment_bytes) {
   if (!engine_) return;
   if (options_.read_rate_bps == 0) return arrive(meta, std::move(bytes), segment_bytes);
-  const Time begins = std::max(now(), reader_busy_until_);
-  const double waiting =
-      static_cast<double>((begins - now()).count()) * static_cast<double>(options_.read_rate_bps) / 8e9;
+  const Time begins = std::max(world_.now(), reader_busy_until_);
+  const double waiting = static_cast<double>((begins - world_.now()).count()) *
+                         static_cast<double>(options_.read_rate_bps) / 8e9;
   if (waiting + static_cast<double>(bytes.size()) > static_cast<double>(options_.read_buffer_bytes)) {
-    overflowed_ += (bytes.size() + segment_bytes - 1) / segment_bytes;
+    const uint64_t datagrams = (bytes.size() + segment_bytes - 1) / segment_bytes;
+    overflowed_ += datagrams;
+    for (uint64_t i = 0; i < datagrams; ++i) world_.network().tally().count(FaultKind::kSlowReader);
     return;
   }
   reader_busy_until_ =
@@ -138,7 +152,8 @@ void Endpoint::arrive(const RxMeta& meta, std::vector<std::byte> bytes, uint32_t
 
 Time Endpoint::deadline() const {
   if (!engine_) return kNever;
-  return std::max(engine_->next_deadline(), frozen_until_);
+  const Time due = engine_->next_deadline();
+  return due == kNever ? kNever : std::max(due - clock_ahead_, frozen_until_);
 }
 
 bool Endpoint::pump() {
@@ -146,6 +161,7 @@ bool Endpoint::pump() {
   const bool due = now() >= engine_->next_deadline();
   if (!dirty_ && !due) return false;
   dirty_ = false;
+  ++activity_;
   if (due) engine_->on_timeout(now());
   TxBurst burst;
   uint32_t bursts = 0;

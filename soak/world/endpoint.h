@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "core/mroce/engine.h"
-#include "soak/world/network.h"
 #include "soak/world/memory.h"
+#include "soak/world/network.h"
 
 namespace mroce::soak {
 
@@ -99,6 +99,8 @@ struct EndpointOptions {
   // The host as a slow reader: datagrams wait in a buffer of so many bytes and are read at this rate.
   uint64_t read_rate_bps = 0;  // 0: at once
   uint64_t read_buffer_bytes = 1 << 20;
+  uint32_t link_mtu = 9000;
+  Nanos clock_ahead{0};  // of the World's time
 };
 
 class World;
@@ -110,13 +112,15 @@ class Endpoint final : public Receiver {
   Engine& engine();            // the endpoint must run
   const Engine& look() const;  // getters only: does not mark
   bool running() const { return engine_ != nullptr; }
+  // Grows whenever its engine may have changed: while it stays, completions and events stay, too.
+  uint64_t activity() const { return activity_; }
   WorldMemory& memory() { return memory_; }
   const WorldMemory& memory() const { return memory_; }
   const std::string& name() const { return options_.name; }
   uint32_t index() const { return index_; }
   uint32_t ports() const { return options_.planes; }
   Gid gid(uint32_t port = 0) const;
-  Time now() const;
+  Time now() const;  // by its own clock
   Rng& rng() { return rng_; }
 
   // The process dies: no farewell, what is on the way to it is lost. Its memory stays for the tests to look
@@ -126,6 +130,9 @@ class Endpoint final : public Receiver {
   void restart();
   // Reads, sends and fires nothing for this long (a process that does not get the CPU).
   void freeze(Nanos duration);
+  // Its clock goes on from a later time, as after a suspended machine.
+  void jump_clock(Nanos forward);
+  void set_read_rate(uint64_t bps) { options_.read_rate_bps = bps; }
   // Both ends of the cable: the network loses everything; the engine is told if `tell`.
   void set_link(uint32_t port, bool up, bool tell = true);
 
@@ -153,7 +160,7 @@ class Endpoint final : public Receiver {
   void start();
   void arrive(const RxMeta& meta, std::vector<std::byte> bytes, uint32_t segment_bytes);
   bool pump();  // timers, sending, events; true if anything was done
-  bool frozen() const { return now() < frozen_until_; }
+  bool frozen() const;
   Time deadline() const;
   void thaw();
 
@@ -167,6 +174,8 @@ class Endpoint final : public Receiver {
   PdHandle pd_;
   uint64_t incarnation_ = 0;
   bool dirty_ = false;
+  uint64_t activity_ = 0;
+  Nanos clock_ahead_{0};
   std::vector<mroce::Event> events_;
   std::vector<bool> links_up_;
   Time frozen_until_{};

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -86,16 +87,24 @@ void Network::stop_faults() {
   for (auto& [key, faults] : by_path_) calm(faults);
   for (auto& [key, way] : ways_) way.bad_until = Time{};
   filters_.clear();
+  spells_.clear();
 }
 
 void Network::drop_between(Time from, Time until) {
-  add_filter([from, until](const PacketView& packet) { return packet.at >= from && packet.at < until; });
+  Spell spell;
+  spell.kind = FaultKind::kBlackout;
+  spell.from = from;
+  spell.until = until;
+  add_spell(spell);
 }
 
 void Network::drop_path_between(uint8_t path, Time from, Time until) {
-  add_filter([path, from, until](const PacketView& packet) {
-    return packet.path == path && packet.at >= from && packet.at < until;
-  });
+  Spell spell;
+  spell.kind = FaultKind::kPathDown;
+  spell.from = from;
+  spell.until = until;
+  spell.path = path;
+  add_spell(spell);
 }
 
 void Network::drop_nth(uint64_t n, Filter matches) {
@@ -112,14 +121,42 @@ void Network::cut_link(uint32_t endpoint, uint32_t port, bool down) {
   }
 }
 
+void Network::set_port_rate(const Gid& address, uint64_t rate_bps, uint64_t queue_bytes,
+                            uint64_t ce_above_bytes) {
+  nics_[address] = {rate_bps, queue_bytes, ce_above_bytes, {}, {}};
+}
+
+Network::Nic* Network::nic_of(uint32_t endpoint, uint32_t port) {
+  const auto it = nics_.find(addresses_[endpoint][port].ip);
+  return it == nics_.end() ? nullptr : &it->second;
+}
+
 // ---- sending
 // ----------------------------------------------------------------------------------------------------
 
-void Network::hash_bytes(std::span<const std::byte> bytes) {  // FNV-1a
-  for (const std::byte byte : bytes) hash_ = (hash_ ^ static_cast<uint64_t>(byte)) * 0x100000001b3ULL;
+void Network::hash_word(uint64_t word) {  // FNV-1a by words, with the high half folded in
+  hash_ = (hash_ ^ word) * 0x100000001b3ULL;
+  hash_ ^= hash_ >> 32;
+}
+
+// The header, and the end: the trailer there stands for all bytes between.
+void Network::hash_datagram(std::span<const std::byte> bytes) {
+  constexpr size_t kWhole = 96;
+  hash_word(bytes.size());
+  const size_t begin = std::min(bytes.size(), kWhole);
+  for (size_t at = 0; at < begin; at += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, std::min<size_t>(8, begin - at));
+    hash_word(word);
+  }
+  if (bytes.size() < kWhole + 8) return;
+  uint64_t word = 0;
+  std::memcpy(&word, bytes.data() + bytes.size() - 8, 8);
+  hash_word(word);
 }
 
 void Network::note(const PacketView& packet, const char* fate) const {
+  if (teller_) teller_(packet, fate);
   if (!trace_) return;
   std::fputs(fmt::format("{:14.6f} ms {}>{} {}{}{}\n", static_cast<double>(ns_of(packet.at)) / 1e6,
                          packet.from, packet.to, describe(packet), fate[0] == 0 ? "" : "  -- ", fate)
@@ -128,26 +165,29 @@ void Network::note(const PacketView& packet, const char* fate) const {
 }
 
 void Network::send(uint32_t from, const Gid& source, uint8_t slot, const TxBurst& burst) {
-  std::vector<std::byte> flat;
-  flat.reserve(burst.total_bytes);
-  for (const Slice& slice : burst.slices) flat.insert(flat.end(), slice.data, slice.data + slice.length);
-  MROCE_ASSERT(flat.size() == burst.total_bytes && burst.segments >= 1 && burst.segments <= kMaxSegments);
-  MROCE_ASSERT(flat.size() > size_t{burst.segments - 1} * burst.segment_bytes &&
-               flat.size() <= size_t{burst.segments} * burst.segment_bytes &&
+  flat_.clear();
+  for (const Slice& slice : burst.slices) flat_.insert(flat_.end(), slice.data, slice.data + slice.length);
+  MROCE_ASSERT(flat_.size() == burst.total_bytes && burst.segments >= 1 && burst.segments <= kMaxSegments);
+  MROCE_ASSERT(flat_.size() > size_t{burst.segments - 1} * burst.segment_bytes &&
+               flat_.size() <= size_t{burst.segments} * burst.segment_bytes &&
                burst.total_bytes <= kMaxBurstBytes);
   MROCE_ASSERT(burst.entropy < kEntropies);
-  const int64_t when = ns_of(now_);
-  hash_bytes(std::as_bytes(std::span(&when, 1)));
-  hash_bytes(flat);
+  hash_word(static_cast<uint64_t>(ns_of(now_)));
   const Place* place = route(burst.to);
   if (place == nullptr) {
+    hash_datagram(flat_);
     counters_.unroutable += burst.segments;
     return;
   }
-  const Faults& faults = faults_of(from, place->endpoint, burst.path);
+  Faults faults = faults_of(from, place->endpoint, burst.path);
+  if (spells_cover(from, place->endpoint, burst.path)) {
+    for (const Spell& spell : spells_) {
+      if (spell.covers(now_, from, place->endpoint, burst.path)) spell.worsen(faults);
+    }
+  }
   Way& way = ways_[{from, place->endpoint, burst.path}];
   std::vector<Arrival> arrivals;
-  for (size_t offset = 0; offset < flat.size(); offset += burst.segment_bytes) {
+  for (size_t offset = 0; offset < flat_.size(); offset += burst.segment_bytes) {
     PacketView packet;
     packet.at = now_;
     packet.number = counters_.sent++;
@@ -155,10 +195,12 @@ void Network::send(uint32_t from, const Gid& source, uint8_t slot, const TxBurst
     packet.to = place->endpoint;
     packet.path = burst.path;
     packet.port = burst.port;
+    packet.to_port = place->port;
     packet.ecn = burst.ecn;
     packet.bytes =
-        std::span(flat).subspan(offset, std::min<size_t>(burst.segment_bytes, flat.size() - offset));
+        std::span(flat_).subspan(offset, std::min<size_t>(burst.segment_bytes, flat_.size() - offset));
     counters_.sent_bytes += packet.bytes.size();
+    hash_datagram(packet.bytes);
     if (down_.contains({from, burst.port}) || down_.contains({place->endpoint, place->port})) {
       note(packet, "link down");
       ++counters_.lost;
@@ -170,6 +212,23 @@ void Network::send(uint32_t from, const Gid& source, uint8_t slot, const TxBurst
   deliver(*place, back, std::move(arrivals));
 }
 
+bool Network::spells_cover(uint32_t from, uint32_t to, uint8_t path) {
+  if (spells_.empty()) return false;
+  std::erase_if(spells_, [this](const Spell& spell) { return spell.until <= now_; });
+  return std::any_of(spells_.begin(), spells_.end(),
+                     [&](const Spell& spell) { return spell.covers(now_, from, to, path); });
+}
+
+const char* Network::fate_by_spell(const PacketView& packet) {
+  for (const Spell& spell : spells_) {
+    if (!spell.loses_everything() || !spell.covers(now_, packet.from, packet.to, packet.path)) continue;
+    tally_.count(spell.kind);
+    ++counters_.filtered;
+    return name_of(spell.kind).data();  // words of a table: they end with a zero
+  }
+  return nullptr;
+}
+
 const char* Network::fate_before_chance(const PacketView& packet, const Faults& faults) {
   for (const auto& watcher : watchers_) watcher(packet);
   bool wanted = false;
@@ -178,62 +237,108 @@ const char* Network::fate_before_chance(const PacketView& packet, const Faults& 
     ++counters_.filtered;
     return "filtered";
   }
+  if (const char* fate = fate_by_spell(packet)) return fate;
   if (faults.cut) {
     ++counters_.lost;
+    tally_.count(FaultKind::kCut);
     return "cut";
   }
   return nullptr;
 }
 
-void Network::travel(PacketView& packet, const Faults& faults, Way& way, std::vector<Arrival>& arrivals) {
-  if (const char* fate = fate_before_chance(packet, faults)) return note(packet, fate);
+const char* Network::fate_by_chance(const Faults& faults, Way& way) {
   if (faults.burst_loss > 0 && rng_.chance(faults.burst_loss)) way.bad_until = now_ + faults.burst_length;
-  if (now_ < way.bad_until || (faults.loss > 0 && rng_.chance(faults.loss))) {
-    ++counters_.lost;
-    return note(packet, "lost");
-  }
-  Ecn ecn = packet.ecn;
-  const auto leaves = through_queue(packet, faults, way, ecn);
-  if (!leaves) {
-    ++counters_.overflowed;
-    return note(packet, "queue full");
-  }
-  if (ecn != Ecn::kNotEct && faults.ce > 0 && rng_.chance(faults.ce)) ecn = Ecn::kCe;
-  if (ecn == Ecn::kCe) ++counters_.marked;
-  Time at = *leaves + faults.latency;
-  if (faults.jitter.count() > 0)
-    at += Nanos{static_cast<int64_t>(rng_.below(static_cast<uint64_t>(faults.jitter.count())))};
-  if (faults.reorder > 0 && rng_.chance(faults.reorder)) at += faults.reorder_delay;
-  std::vector<std::byte> bytes(packet.bytes.begin(), packet.bytes.end());
+  const bool bad = now_ < way.bad_until;
+  if (!bad && (faults.loss <= 0 || !rng_.chance(faults.loss))) return nullptr;
+  ++counters_.lost;
+  tally_.count(bad ? FaultKind::kLossBurst : FaultKind::kLoss);
+  return "lost";
+}
+
+void Network::damage(const PacketView& packet, const Faults& faults, std::vector<std::byte>& bytes) {
   if (meddler_) meddler_(packet, bytes);
+  const char* fate = "";
   if (faults.corrupt > 0 && rng_.chance(faults.corrupt)) {
     bytes[rng_.below(bytes.size())] ^= static_cast<std::byte>(rng_.between(1, 255));
     ++counters_.corrupted;
-    note(packet, "corrupted");
-  } else {
-    note(packet, "");
+    tally_.count(FaultKind::kCorrupt);
+    fate = "corrupted";
   }
-  if (faults.duplicate > 0 && rng_.chance(faults.duplicate)) {
+  if (faults.truncate > 0 && rng_.chance(faults.truncate)) {
+    bytes.resize(rng_.between(1, bytes.size()));
+    tally_.count(FaultKind::kTruncate);
+    fate = "truncated";
+  }
+  note(packet, fate);
+}
+
+void Network::travel(PacketView& packet, const Faults& faults, Way& way, std::vector<Arrival>& arrivals) {
+  if (const char* fate = fate_before_chance(packet, faults)) return note(packet, fate);
+  if (const char* fate = fate_by_chance(faults, way)) return note(packet, fate);
+  if (faults.clogged) tally_.count(FaultKind::kClog);
+  Ecn ecn = packet.ecn;
+  const auto leaves = through_queues(packet, faults, way, ecn);
+  if (!leaves) {
+    ++counters_.overflowed;
+    tally_.count(FaultKind::kQueueFull);
+    return note(packet, "queue full");
+  }
+  if (ecn != Ecn::kNotEct && faults.ce > 0 && rng_.chance(faults.ce)) ecn = Ecn::kCe;
+  if (ecn == Ecn::kCe) {
+    ++counters_.marked;
+    tally_.count(FaultKind::kMark);
+  }
+  Time at = *leaves + faults.latency;
+  if (faults.jitter.count() > 0)
+    at += Nanos{static_cast<int64_t>(rng_.below(static_cast<uint64_t>(faults.jitter.count())))};
+  if (faults.reorder > 0 && rng_.chance(faults.reorder)) {
+    at += faults.reorder_delay;
+    tally_.count(FaultKind::kReorder);
+  }
+  std::vector<std::byte> bytes(packet.bytes.begin(), packet.bytes.end());
+  damage(packet, faults, bytes);
+  const auto again = [&](double share, Nanos after, FaultKind kind) {
+    if (share <= 0 || !rng_.chance(share)) return;
     ++counters_.duplicated;
-    arrivals.push_back({at + faults.duplicate_after, ecn, bytes});
-  }
-  if (faults.late_duplicate > 0 && rng_.chance(faults.late_duplicate)) {
-    ++counters_.duplicated;
-    arrivals.push_back({at + faults.late_duplicate_after, ecn, bytes});
-  }
+    tally_.count(kind);
+    arrivals.push_back({at + after, ecn, bytes});
+  };
+  again(faults.duplicate, faults.duplicate_after, FaultKind::kDuplicate);
+  again(faults.late_duplicate, faults.late_duplicate_after, FaultKind::kLateDuplicate);
   arrivals.push_back({at, ecn, std::move(bytes)});
 }
 
-std::optional<Time> Network::through_queue(const PacketView& packet, const Faults& faults, Way& way,
-                                           Ecn& ecn) {
-  if (faults.rate_bps == 0) return now_;
-  const Time begins = std::max(now_, way.busy_until);
-  const uint64_t waiting = static_cast<uint64_t>(static_cast<double>((begins - now_).count()) *
-                                                 static_cast<double>(faults.rate_bps) / 8e9);
-  if (waiting + packet.bytes.size() > faults.queue_bytes) return std::nullopt;
-  if (faults.ce_above_bytes != 0 && waiting > faults.ce_above_bytes && ecn != Ecn::kNotEct) ecn = Ecn::kCe;
-  way.busy_until = begins + time_for(packet.bytes.size(), faults.rate_bps);
-  return way.busy_until;
+namespace {
+// When a datagram that enters a queue now has left it; nullopt: it does not fit.
+std::optional<Time> through_queue(size_t size, uint64_t rate_bps, uint64_t queue_bytes,
+                                  uint64_t ce_above_bytes, Time now, Time& busy_until, Ecn& ecn) {
+  const Time begins = std::max(now, busy_until);
+  const auto waiting = static_cast<uint64_t>(static_cast<double>((begins - now).count()) *
+                                             static_cast<double>(rate_bps) / 8e9);
+  if (waiting + size > queue_bytes) return std::nullopt;
+  if (ce_above_bytes != 0 && waiting > ce_above_bytes && ecn != Ecn::kNotEct) ecn = Ecn::kCe;
+  busy_until = begins + time_for(size, rate_bps);
+  return busy_until;
+}
+}  // namespace
+
+std::optional<Time> Network::through(const PacketView& packet, Nic* nic, bool out, Time enters, Ecn& ecn) {
+  if (nic == nullptr || nic->rate_bps == 0) return enters;
+  return through_queue(packet.bytes.size(), nic->rate_bps, nic->queue_bytes, nic->ce_above_bytes, enters,
+                       (out ? nic->out : nic->in).busy_until, ecn);
+}
+
+// The sender's port, the way, the receiver's port.
+std::optional<Time> Network::through_queues(const PacketView& packet, const Faults& faults, Way& way,
+                                            Ecn& ecn) {
+  std::optional<Time> at = now_;
+  if (!nics_.empty()) at = through(packet, nic_of(packet.from, packet.port), true, *at, ecn);
+  if (at && faults.rate_bps != 0) {
+    at = through_queue(packet.bytes.size(), faults.rate_bps, faults.queue_bytes, faults.ce_above_bytes, *at,
+                       way.queue.busy_until, ecn);
+  }
+  if (at && !nics_.empty()) at = through(packet, nic_of(packet.to, packet.to_port), false, *at, ecn);
+  return at;
 }
 
 // Neighbours of one burst that arrive at one time with one mark become one super-packet, whose datagrams have

@@ -3,7 +3,8 @@
 // A burst that an engine hands over is cut into its datagrams, and each meets the faults of its way: link
 // down, filters, random loss, burst loss, corruption, CE marks, rate and queue, jitter, duplicates. What is
 // left of a burst and arrives at one time is delivered in one call, as GRO would (`coalesce`), else one by
-// one. All chance comes from the World's seed.
+// one. All chance comes from the World's seed. A port may have a rate, too: then all that leaves or reaches
+// its address, whoever sends it, shares one queue in each direction.
 //
 // Faults are looked up from the most special to the most general: (from, to, path), (from, to), all. A value
 // that is returned by reference may be changed at any time.
@@ -20,29 +21,10 @@
 #include "core/base/rng.h"
 #include "core/mroce/burst.h"
 #include "soak/world/event_queue.h"
+#include "soak/world/faults.h"
 #include "soak/world/packet_view.h"
 
 namespace mroce::soak {
-
-struct Faults {
-  Nanos latency = micros(10);
-  Nanos jitter{0};     // uniform, on top, for each datagram of its own: reorders
-  double reorder = 0;  // share of datagrams that is delayed by reorder_delay on top
-  Nanos reorder_delay = micros(100);
-  double loss = 0;        // share that is lost, each of its own
-  double burst_loss = 0;  // probability that a datagram begins a time in which everything is lost
-  Nanos burst_length = micros(200);
-  double duplicate = 0;
-  Nanos duplicate_after = micros(50);
-  double late_duplicate = 0;
-  Nanos late_duplicate_after = seconds(3600);
-  double corrupt = 0;              // share that gets one byte changed
-  double ce = 0;                   // share that is marked, if it is ECN-capable
-  uint64_t rate_bps = 0;           // 0: as fast as it comes
-  uint64_t queue_bytes = 1 << 20;  // in front of the rate; what does not fit is lost
-  uint64_t ce_above_bytes = 0;     // marks when the queue is longer; 0: never
-  bool cut = false;                // loses everything
-};
 
 // Where things arrive: implemented by the World's endpoints.
 class Receiver {
@@ -78,11 +60,14 @@ class Network {
   // All filters see each datagram before chance does; it is lost if one of them wants it.
   void add_filter(Filter filter) { filters_.push_back(std::move(filter)); }
   void clear_filters() { filters_.clear(); }
+  void add_spell(Spell spell) { spells_.push_back(spell); }
   void drop_between(Time from, Time until);                     // everything
   void drop_path_between(uint8_t path, Time from, Time until);  // both directions
   // The nth (from 0) datagram from now on for which `matches` holds.
   void drop_nth(uint64_t n, Filter matches);
   void cut_link(uint32_t endpoint, uint32_t port, bool down);
+  // Of the network interface with this address, in both directions.
+  void set_port_rate(const Gid& address, uint64_t rate_bps, uint64_t queue_bytes, uint64_t ce_above_bytes);
 
   // ---- looking and meddling
   void on_sent(std::function<void(const PacketView&)> watcher) { watchers_.push_back(std::move(watcher)); }
@@ -96,18 +81,29 @@ class Network {
 
   void set_coalesce(bool on) { coalesce_ = on; }
   const NetworkCounters& counters() const { return counters_; }
-  uint64_t packet_hash() const {
-    return hash_;
-  }  // of all datagrams that were sent, in order, with their times
+  FaultTally& tally() { return tally_; }
+  const FaultTally& tally() const { return tally_; }
+  // Of all datagrams that were sent, in order, with their times.
+  uint64_t packet_hash() const { return hash_; }
+  uint64_t final_draw() { return rng_.next(); }
+  // Told of each datagram and what became of it ("": it goes its way).
+  void on_fate(std::function<void(const PacketView&, const char*)> teller) { teller_ = std::move(teller); }
 
  private:
   struct Place {
     uint32_t endpoint = 0;
     uint32_t port = 0;
   };
-  struct Way {  // what the faults of one (from, to, path) remember
+  struct Queue {
     Time busy_until{};
+  };
+  struct Way {  // what the faults of one (from, to, path) remember
+    Queue queue;
     Time bad_until{};
+  };
+  struct Nic {  // of one address
+    uint64_t rate_bps = 0, queue_bytes = 0, ce_above_bytes = 0;
+    Queue out, in;
   };
   struct Arrival {
     Time at{};
@@ -118,13 +114,20 @@ class Network {
   const Faults& faults_of(uint32_t from, uint32_t to, uint8_t path) const;
   const Place* route(const UdpAddress& to) const;
   void travel(PacketView& packet, const Faults& faults, Way& way, std::vector<Arrival>& arrivals);
-  std::optional<Time> through_queue(const PacketView& packet, const Faults& faults, Way& way, Ecn& ecn);
+  const char* fate_by_chance(const Faults& faults, Way& way);
+  std::optional<Time> through_queues(const PacketView& packet, const Faults& faults, Way& way, Ecn& ecn);
+  std::optional<Time> through(const PacketView& packet, Nic* nic, bool out, Time enters, Ecn& ecn);
+  Nic* nic_of(uint32_t endpoint, uint32_t port);
   const char* fate_before_chance(const PacketView& packet, const Faults& faults);
+  const char* fate_by_spell(const PacketView& packet);
+  bool spells_cover(uint32_t from, uint32_t to, uint8_t path);
+  void damage(const PacketView& packet, const Faults& faults, std::vector<std::byte>& bytes);
   void deliver(const Place& place, const UdpAddress& source, std::vector<Arrival> arrivals);
   void schedule(const Place& place, const UdpAddress& source, Time at, Ecn ecn, std::vector<std::byte> bytes,
                 uint32_t segment_bytes);
   void note(const PacketView& packet, const char* fate) const;
-  void hash_bytes(std::span<const std::byte> bytes);
+  void hash_datagram(std::span<const std::byte> bytes);
+  void hash_word(uint64_t word);
 
   Rng rng_;
   const Time& now_;
@@ -137,12 +140,17 @@ class Network {
   std::map<std::pair<uint32_t, uint32_t>, Faults> by_pair_;
   std::map<std::tuple<uint32_t, uint32_t, uint8_t>, Faults> by_path_;
   std::map<std::tuple<uint32_t, uint32_t, uint8_t>, Way> ways_;
+  std::map<Gid, Nic> nics_;
   std::vector<Filter> filters_;
+  std::vector<Spell> spells_;
   std::vector<std::function<void(const PacketView&)>> watchers_;
   std::function<void(const PacketView&, std::vector<std::byte>&)> meddler_;
+  std::function<void(const PacketView&, const char*)> teller_;
+  std::vector<std::byte> flat_;  // of the burst that is being sent
   bool coalesce_ = true;
   bool trace_ = false;
   NetworkCounters counters_;
+  FaultTally tally_;
   uint64_t hash_ = 0xcbf29ce484222325ULL;
 };
 

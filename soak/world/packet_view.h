@@ -20,6 +20,7 @@ class PacketView {
   uint32_t to = 0;
   uint8_t path = 0;
   uint32_t port = 0;  // of the sender
+  uint32_t to_port = 0;
   Ecn ecn = Ecn::kNotEct;
   std::span<const std::byte> bytes;  // trailer included
 
