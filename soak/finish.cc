@@ -11,7 +11,6 @@ namespace mroce::soak {
 namespace {
 constexpr Nanos kFinalRound = seconds(2);
 constexpr Nanos kFinalRoundOfSoak = seconds(20);  // rates may be low, and latencies long
-constexpr uint32_t kOperationsOfMeeting = 5;
 constexpr uint64_t kBoundsEvery = 64;
 constexpr uint64_t kMostMemory = 8 << 20;  // of a connection
 constexpr uint64_t kMostIdleMemory = 64 << 10;
@@ -65,8 +64,7 @@ void Run::meet() {
   const auto young = [this](const auto& host) { return may_be_silent(*host, *host); };
   while (std::any_of(hosts_.begin(), hosts_.end(), young)) world_.run_for(seconds(1));
   if (story_ != nullptr) story_->line('q', "every endpoint gets queue pairs to every other");
-  o_.operations = kOperationsOfMeeting;
-  o_.flaws = false;
+  meeting_ = true;
   const size_t before = links_.size();
   for (size_t a = 0; a < hosts_.size(); ++a) {
     for (size_t b = a + 1; b < hosts_.size(); ++b) add_link(*hosts_[a], *hosts_[b]);

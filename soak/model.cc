@@ -1,6 +1,8 @@
 #include "soak/model.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 namespace mroce::soak {
 
@@ -57,24 +59,50 @@ size_t Flow::first_flaw() const {
   return ops.size();
 }
 
-void fill_pattern(std::span<std::byte> out, uint64_t pattern, uint64_t offset) {
-  for (size_t i = 0; i < out.size();) {
+namespace {
+// Calls each(index, word, bytes): the next bytes, at most eight, are the lowest of the word.
+template <class Each>
+bool by_words(size_t size, uint64_t pattern, uint64_t offset, const Each& each) {
+  for (size_t i = 0; i < size;) {
     const uint64_t at = offset + i;
-    uint64_t word = pattern_word(pattern, at / 8) >> (at % 8 * 8);
-    for (uint64_t k = at % 8; k < 8 && i < out.size(); ++k, ++i, word >>= 8)
-      out[i] = static_cast<std::byte>(word);
+    const size_t bytes = std::min<size_t>(8 - at % 8, size - i);
+    if (!each(i, pattern_word(pattern, at / 8) >> (at % 8 * 8), bytes)) return false;
+    i += bytes;
   }
+  return true;
+}
+}  // namespace
+
+void fill_pattern(std::span<std::byte> out, uint64_t pattern, uint64_t offset) {
+  by_words(out.size(), pattern, offset, [&](size_t i, uint64_t word, size_t bytes) {
+    if (bytes == 8) {  // a constant length, which compilers know to copy well
+      std::memcpy(out.data() + i, &word, 8);
+    } else {
+      std::memcpy(out.data() + i, &word, bytes);
+    }
+    return true;
+  });
+}
+
+size_t length_of_pattern(std::span<const std::byte> bytes, uint64_t pattern, uint64_t offset) {
+  size_t length = bytes.size();
+  by_words(bytes.size(), pattern, offset, [&](size_t i, uint64_t word, size_t count) {
+    uint64_t found = 0;
+    if (count == 8) {
+      std::memcpy(&found, bytes.data() + i, 8);
+      if (found == word) return true;
+    } else {
+      std::memcpy(&found, bytes.data() + i, count);
+    }
+    const auto same = std::min<size_t>(count, static_cast<size_t>(std::countr_zero(found ^ word)) / 8);
+    if (same < count) length = i + same;
+    return same == count;
+  });
+  return length;
 }
 
 bool is_pattern(std::span<const std::byte> bytes, uint64_t pattern, uint64_t offset) {
-  for (size_t i = 0; i < bytes.size();) {
-    const uint64_t at = offset + i;
-    uint64_t word = pattern_word(pattern, at / 8) >> (at % 8 * 8);
-    for (uint64_t k = at % 8; k < 8 && i < bytes.size(); ++k, ++i, word >>= 8) {
-      if (bytes[i] != static_cast<std::byte>(word)) return false;
-    }
-  }
-  return true;
+  return length_of_pattern(bytes, pattern, offset) == bytes.size();
 }
 
 }  // namespace mroce::soak

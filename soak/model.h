@@ -97,6 +97,8 @@ struct Flow {
   size_t main_ops = 0;  // the rest is for the end of the run
   size_t next_post = 0;
   size_t next_end = 0;      // the first that has not ended
+  size_t first_open = 0;    // all before this one ended with success
+  size_t reregistered = 0;  // posted when its region was registered anew
   size_t next_receive = 0;  // no message before this one waits for its receive to complete
   bool failed = false;      // a completion with an error was seen
   Mr region;                // at the responder; `addr` is where the peer believes it to be
@@ -154,5 +156,7 @@ inline std::byte pattern_byte(uint64_t pattern, uint64_t offset) {
 }
 void fill_pattern(std::span<std::byte> out, uint64_t pattern, uint64_t offset = 0);
 bool is_pattern(std::span<const std::byte> bytes, uint64_t pattern, uint64_t offset = 0);
+// How many of the first bytes are the pattern.
+size_t length_of_pattern(std::span<const std::byte> bytes, uint64_t pattern, uint64_t offset = 0);
 
 }  // namespace mroce::soak

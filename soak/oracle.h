@@ -94,7 +94,14 @@ class Oracle {
   void check_running(const Flow& flow, std::string_view what);
   void check_region(const Flow& flow, std::span<const std::byte> bytes, uint64_t addr, const Op* reader);
   std::vector<const Op*> candidates(const Flow& flow, uint64_t addr, uint64_t length, const Op* reader) const;
-  bool replaced(const Flow& flow, const Op& earlier, const Op& later, uint64_t addr) const;
+  struct Allowed {
+    std::vector<const Op*> writes;
+    bool initial = true;  // so may what stood there at first
+  };
+  Allowed allowed_at(const Flow& flow, const std::vector<const Op*>& writes, const Op* reader,
+                     uint64_t addr) const;
+  bool is_allowed(const Flow& flow, const Allowed& allowed, std::span<const std::byte> bytes,
+                  uint64_t addr) const;
 
   // oracle_completions.cc
   void end_op(Flow& flow, Op& op, Op::End end);

@@ -166,7 +166,9 @@ void Oracle::place_in_region(Flow& flow, const Placement& placement, std::span<c
   check_running(flow, "a WRITE");
   if (flow.mtu == 0) flow.mtu = smallest_payload(flow);
   // What ended in another way than by success may still have been under way.
-  for (size_t i = 0; i < flow.next_post; ++i) {
+  while (flow.first_open < flow.next_end && flow.ops[flow.first_open].end == Op::End::kSuccess)
+    ++flow.first_open;
+  for (size_t i = flow.first_open; i < flow.next_post; ++i) {
     if (flow.ops[i].end != Op::End::kSuccess && try_place(flow, flow.ops[i], placement, data)) return;
   }
   std::string text =
@@ -204,8 +206,9 @@ bool Oracle::try_place(Flow& flow, Op& op, const Placement& placement, std::span
 }
 
 bool Oracle::all_before_is_placed(const Flow& flow, const Op& op) const {
-  for (const Op& earlier : flow.ops) {
-    if (&earlier == &op) return true;
+  for (size_t i = flow.first_open; i < flow.ops.size(); ++i) {
+    const Op& earlier = flow.ops[i];
+    if (&earlier >= &op) return true;
     if (earlier.end == Op::End::kSuccess) continue;
     if (earlier.is_write() && earlier.placed_bytes != earlier.length) return false;
     if (earlier.is_atomic() && earlier.executions == 0) return false;
@@ -270,15 +273,6 @@ void Oracle::on_atomic(Endpoint& endpoint, const AtomicExecution& execution) {
 // ---- contents of a region
 // ---------------------------------------------------------------------------------------
 
-// Is it certain that `later` put its byte at `addr` after `earlier` did?
-bool Oracle::replaced(const Flow& flow, const Op& earlier, const Op& later, uint64_t addr) const {
-  if (addr < later.remote || addr >= later.remote + later.length) return false;
-  if (earlier.end == Op::End::kSuccess && earlier.ended_tick < later.posted_tick) return true;
-  if (!flow.holds_tails || flow.mtu == 0 || flow.requester->link->fragile) return false;
-  const uint64_t tail = (later.length - 1) / flow.mtu * flow.mtu;  // where the last packet begins
-  return addr - later.remote >= tail;
-}
-
 // WRITEs that may have put something at a range when `reader` (none: the final state) sees it, in posting
 // order.
 std::vector<const Op*> Oracle::candidates(const Flow& flow, uint64_t addr, uint64_t length,
@@ -297,31 +291,66 @@ std::vector<const Op*> Oracle::candidates(const Flow& flow, uint64_t addr, uint6
   return result;
 }
 
+// Of a part of a region that the same WRITEs cover everywhere: those whose bytes may stand there. A WRITE is
+// certainly replaced by a later one that is done if it had ended before that was posted, or if the part lies
+// in the last packet of the later one (tails come after everything before them).
+Oracle::Allowed Oracle::allowed_at(const Flow& flow, const std::vector<const Op*>& writes, const Op* reader,
+                                   uint64_t addr) const {
+  Allowed allowed;
+  uint64_t posted_last = 0;  // of the later ones that are done
+  for (size_t k = writes.size(); k-- > 0;) {
+    const Op& op = *writes[k];
+    if (addr < op.remote || addr >= op.remote + op.length) continue;
+    // Those before the reader are certainly done when it sees the region; in the final state, those that
+    // succeeded.
+    const bool done = reader != nullptr ? &op < reader : op.end == Op::End::kSuccess;
+    if (op.end != Op::End::kSuccess || op.ended_tick >= posted_last) allowed.writes.push_back(&op);
+    if (!done) continue;
+    allowed.initial = false;
+    posted_last = std::max(posted_last, op.posted_tick);
+    if (!flow.holds_tails || flow.mtu == 0 || flow.requester->link->fragile) continue;
+    if (addr - op.remote >= (op.length - 1) / flow.mtu * flow.mtu) break;
+  }
+  return allowed;
+}
+
+bool Oracle::is_allowed(const Flow& flow, const Allowed& allowed, std::span<const std::byte> bytes,
+                        uint64_t addr) const {
+  for (size_t at = 0; at < bytes.size();) {  // a mixture: as far as one of them goes, then the next
+    const auto rest = bytes.subspan(at);
+    size_t most = 0;
+    for (const Op* op : allowed.writes)
+      most = std::max(most, length_of_pattern(rest, op->pattern, addr + at - op->remote));
+    if (allowed.initial) {
+      const std::byte* initial = flow.initial.data() + (addr + at - flow.region.addr);
+      const auto differs = std::mismatch(rest.begin(), rest.end(), initial).first;
+      most = std::max(most, static_cast<size_t>(differs - rest.begin()));
+    }
+    if (most == 0) return false;
+    at += most;
+  }
+  return true;
+}
+
 void Oracle::check_region(const Flow& flow, std::span<const std::byte> bytes, uint64_t addr,
                           const Op* reader) {
   const std::vector<const Op*> writes = candidates(flow, addr, bytes.size(), reader);
-  // Those before the reader are certainly done when it sees the region; in the final state, those that
-  // succeeded.
-  const auto is_done = [&](const Op& op) {
-    return reader != nullptr ? &op < reader : op.end == Op::End::kSuccess;
-  };
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    const uint64_t at = addr + i;
-    bool fine = false;
-    bool replaces_initial = false;
-    for (size_t k = writes.size(); k-- > 0 && !fine;) {
-      const Op& op = *writes[k];
-      if (at < op.remote || at >= op.remote + op.length) continue;
-      replaces_initial = replaces_initial || is_done(op);
-      if (bytes[i] != pattern_byte(op.pattern, at - op.remote)) continue;
-      fine = std::none_of(writes.begin() + static_cast<int64_t>(k) + 1, writes.end(),
-                          [&](const Op* later) { return is_done(*later) && replaced(flow, op, *later, at); });
+  const uint64_t end = addr + bytes.size();
+  std::vector<uint64_t> cuts{addr, end};
+  for (const Op* op : writes) {
+    const uint64_t tail = flow.mtu == 0 ? 0 : (op->length - 1) / flow.mtu * flow.mtu;
+    for (const uint64_t cut : {op->remote, op->remote + tail, op->remote + op->length}) {
+      if (cut > addr && cut < end) cuts.push_back(cut);
     }
-    if (!fine && !replaces_initial) fine = bytes[i] == flow.initial[at - flow.region.addr];
-    if (fine) continue;
+  }
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+    const auto part = bytes.subspan(cuts[i] - addr, cuts[i + 1] - cuts[i]);
+    if (is_allowed(flow, allowed_at(flow, writes, reader, cuts[i]), part, cuts[i])) continue;
     report("contents",
-           fmt::format("byte {} of the region at {:#x} is {:#x}, which no allowed WRITE put there{}",
-                       at - flow.region.addr, flow.region.addr, static_cast<int>(bytes[i]),
+           fmt::format("bytes {} to {} of the region at {:#x} were put there by no allowed WRITE{}",
+                       cuts[i] - flow.region.addr, cuts[i + 1] - flow.region.addr, flow.region.addr,
                        reader != nullptr ? "; seen by " + describe(flow, *reader) : ""));
     return;
   }

@@ -152,6 +152,7 @@ class Run {
   Time quiet_at_{};     // the last fault has ended
   bool looks_ = false;  // who is told of solicited completions only looks for the others, too
   bool final_ = false;
+  bool meeting_ = false;  // the last queue pairs, which must not fail
   bool disturbed_any_ = false;
   uint64_t last_qp_user_ = 0;
   uint32_t pending_ = 0;  // things that the application will do later

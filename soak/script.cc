@@ -7,6 +7,7 @@ namespace mroce::soak {
 
 namespace {
 constexpr uint32_t kFinalOps = 3;  // of each flow, for the time after the faults
+constexpr uint32_t kMeetingOps = 5;
 constexpr uint32_t kMaxTargets = 8;
 }  // namespace
 
@@ -135,7 +136,7 @@ void Run::make_flawed(Flow& flow, Op& op) {
 }
 
 void Run::write_script(Flow& flow, bool flawed) {
-  const auto count = static_cast<uint32_t>(rng_.between(1, o_.operations));
+  const auto count = static_cast<uint32_t>(rng_.between(1, meeting_ ? kMeetingOps : o_.operations));
   const uint32_t flaw_at = flawed ? static_cast<uint32_t>(rng_.below(count)) : UINT32_MAX;
   for (uint32_t i = 0; i < count; ++i) {
     Op op = random_op(flow);

@@ -6,7 +6,8 @@
 namespace mroce::soak {
 
 namespace {
-constexpr uint64_t kReceiveMemory = 1 << 20;  // of a pool
+constexpr uint64_t kReceiveMemory = 1 << 20;        // of a pool
+constexpr uint64_t kReceiveMemoryOfSoak = 1 << 17;  // what is not packets costs time
 constexpr uint32_t kWords = 16;
 
 // Generous: a run without flaws must not fail for impatience.
@@ -123,8 +124,9 @@ std::unique_ptr<ReceivePool> Run::make_pool(Host& host, SrqHandle srq) {
   pool->endpoint = host.endpoint;
   pool->srq = srq;
   pool->capacity = o_.max_recv_wr;
-  pool->bytes_each = static_cast<uint32_t>(
-      std::min<uint64_t>(o_.largest, kReceiveMemory / pool->capacity / (o_.links > 4 ? 4 : 1)));
+  const uint64_t memory = o_.varied ? kReceiveMemoryOfSoak : kReceiveMemory;
+  pool->bytes_each =
+      static_cast<uint32_t>(std::min<uint64_t>(o_.largest, memory / pool->capacity / (o_.links > 4 ? 4 : 1)));
   pool->memory = host.endpoint->make_mr(size_t{pool->bytes_each} * pool->capacity, access::kLocalWrite);
   for (uint32_t slot = 0; slot < pool->capacity; ++slot) pool->free_slots.push_back(slot);
   oracle_.add_pool(*pool);
@@ -169,7 +171,7 @@ void Run::begin_link(Link& link, Host& a, Host& b) {
       flow.region = flow.responder->endpoint->make_mr(64 + rng_.below(o_.largest * 3 / 2));
     if (flow.host == 0) flow.host = flow.region.addr;
   }
-  const bool flawed = o_.flaws && rng_.chance(0.5);
+  const bool flawed = o_.flaws && !meeting_ && rng_.chance(0.5);
   const bool which = rng_.chance(0.5);
   if (plant_ != nullptr) {
     for (const Flow& flow : link.flow) plant_->add_region(*flow.responder->endpoint, flow.region);

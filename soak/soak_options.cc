@@ -39,7 +39,7 @@ uint32_t some(Rng& rng, double probability, uint64_t most) {
 void draw_shape(Rng& rng, RunOptions& o) {
   o.endpoints = static_cast<uint32_t>(rng.chance(0.4) ? 2 : rng.between(3, 8));
   o.sharing = static_cast<uint32_t>(rng.chance(0.6) ? 1 : rng.between(2, 4));
-  o.links = static_cast<uint32_t>(by_magnitude(rng, 1, 24));
+  o.links = static_cast<uint32_t>(by_magnitude(rng, 2, 32));
   o.planes = static_cast<uint32_t>(rng.chance(0.4) ? 1 : rng.between(2, 4));
   o.paths = static_cast<uint32_t>(rng.between(1, 8));
   o.spread = rng.chance(0.5) ? 1 + 5 * rng.uniform() : 0;
@@ -54,9 +54,9 @@ void draw_shape(Rng& rng, RunOptions& o) {
 }
 
 void draw_work(Rng& rng, RunOptions& o) {
-  o.operations = static_cast<uint32_t>(by_magnitude(rng, 20, 400));
+  o.operations = static_cast<uint32_t>(by_magnitude(rng, 40, 600));
   o.largest = one_of(rng, std::array<uint32_t, 6>{200, 5000, 20000, 100000, 300000, 1 << 20});
-  o.bytes = by_magnitude(rng, 1 << 20, 48 << 20);
+  o.bytes = by_magnitude(rng, 4 << 20, 128 << 20);
   o.span = time_by_magnitude(rng, millis(10), seconds(2));
   o.longest_work = o.span * 3 + seconds(1);
   // So that posting takes about as long as the faults.

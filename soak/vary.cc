@@ -52,6 +52,8 @@ void Run::resume_drained() {
 
 void Run::reregister(Flow& flow) {
   const bool idle = flow.next_post > 0 && flow.next_end == flow.next_post && !flow.failed;
+  if (o_.varied && flow.reregistered == flow.next_post) return;
+  flow.reregistered = flow.next_post;
   if (!idle || !flow.requester->alive || !flow.responder->alive || flow.requester->link->disturbed) return;
   Endpoint& endpoint = *flow.responder->endpoint;
   Mr& region = flow.region;

@@ -16,8 +16,8 @@
 #include <set>
 #include <string_view>
 
-#include "tests/harness/pair.h"
 #include "soak/run.h"
+#include "tests/harness/pair.h"
 
 namespace mroce::test {
 namespace {
