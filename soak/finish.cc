@@ -13,6 +13,7 @@ constexpr Nanos kFinalRound = seconds(2);
 constexpr Nanos kFinalRoundOfSoak = seconds(20);  // rates may be low, and latencies long
 constexpr uint64_t kBoundsEvery = 64;
 constexpr uint64_t kMostMemory = 8 << 20;  // of a connection
+constexpr Nanos kUntilShed = seconds(25);  // two keepalives: the second one finds both sides idle
 constexpr uint64_t kMostIdleMemory = 64 << 10;
 constexpr uint64_t kIdleDatagrams = 40;  // in three idle seconds, for each pair of endpoints
 }  // namespace
@@ -98,6 +99,7 @@ void Run::check_bounds() {
 
 // An idle connection has given back what it grew.
 void Run::check_leaks() {
+  world_.run_for(kUntilShed);
   for (const auto& host : hosts_) {
     for (const ConnectionStats& connection : host->endpoint->look().connection_stats()) {
       result_.most_idle_memory = std::max(result_.most_idle_memory, connection.memory_bytes);

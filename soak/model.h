@@ -96,14 +96,15 @@ struct Flow {
   std::vector<Op> ops;
   size_t main_ops = 0;  // the rest is for the end of the run
   size_t next_post = 0;
-  size_t next_end = 0;      // the first that has not ended
-  size_t first_open = 0;    // all before this one ended with success
-  size_t reregistered = 0;  // posted when its region was registered anew
-  size_t next_receive = 0;  // no message before this one waits for its receive to complete
-  bool failed = false;      // a completion with an error was seen
-  Mr region;                // at the responder; `addr` is where the peer believes it to be
-  uint64_t host = 0;        // where it is
-  bool holds_tails = true;  // no tail is visible before all else
+  size_t next_end = 0;       // the first that has not ended
+  size_t first_open = 0;     // all before this one ended with success
+  size_t reregistered = 0;   // posted when its region was registered anew
+  size_t next_receive = 0;   // no message before this one waits for its receive to complete
+  bool failed = false;       // a completion with an error was seen
+  Mr region;                 // at the responder; `addr` is where the peer believes it to be
+  uint64_t host = 0;         // where it is
+  bool region_gone = false;  // deregistered: what was in custody then is lost (docs/spec, 9.12)
+  bool holds_tails = true;   // no tail is visible before all else
   std::vector<std::byte> initial;
   uint32_t mtu = 0;  // smallest payload of a full packet that it may have; 0: not known yet
 

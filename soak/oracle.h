@@ -44,7 +44,10 @@ class Oracle {
   void disturbed(Link& link);  // the application breaks it
   void destroyed(Side& side);
   // Deregistered: nothing may be read or written there any more.
-  void region_gone(const Flow& flow) { areas_[flow.responder->endpoint->index()].erase(flow.host); }
+  void region_gone(Flow& flow) {
+    areas_[flow.responder->endpoint->index()].erase(flow.host);
+    flow.region_gone = true;
+  }
   // The region is at `host` now, with the same contents.
   void region_moved(Flow& flow, uint64_t host);
   // Messages may start again after an RNR NAK, from their first byte: bytes may come again before the end.

@@ -172,8 +172,8 @@ void Run::look_everywhere() {
 }
 
 void Run::poll_by_event(Cq& cq) {
-  if (cq.armed && !cq.solicited && cq.seen == cq.endpoint->activity()) return;
-  cq.seen = cq.endpoint->activity();
+  if (cq.armed && !cq.solicited && cq.asked == cq.endpoint->activity()) return;
+  cq.asked = cq.endpoint->activity();
   bool told = cq.armed && cq.endpoint->take_event(EventKind::kCompletion, cq.user);
   if (told && plant_ != nullptr && plant_->now(Bug::kLostNotification)) told = false;
   // Who is told of solicited completions only looks for the others now and then.

@@ -43,8 +43,9 @@ class Run {
     CqHandle handle;
     uint64_t user = 0;
     bool armed = false;
-    bool solicited = false;      // armed for solicited and failed completions only
-    uint64_t seen = UINT64_MAX;  // activity of its endpoint when it was found empty
+    bool solicited = false;       // armed for solicited and failed completions only
+    uint64_t seen = UINT64_MAX;   // activity of its endpoint when it was found empty
+    uint64_t asked = UINT64_MAX;  // … when its notification was looked for
   };
   struct Host {  // one endpoint and what its application has
     Endpoint* endpoint = nullptr;

@@ -43,7 +43,7 @@ void draw_shape(Rng& rng, RunOptions& o) {
   o.planes = static_cast<uint32_t>(rng.chance(0.4) ? 1 : rng.between(2, 4));
   o.paths = static_cast<uint32_t>(rng.between(1, 8));
   o.spread = rng.chance(0.5) ? 1 + 5 * rng.uniform() : 0;
-  o.faults.latency = time_by_magnitude(rng, micros(1), millis(5));
+  o.faults.latency = time_by_magnitude(rng, micros(1), o.spread > 1 ? micros(500) : millis(10));
   if (rng.chance(0.4)) {
     o.faults.rate_bps = by_magnitude(rng, 100, 20000) * 1000000;
     o.faults.queue_bytes = by_magnitude(rng, 20000, 500000);
@@ -185,7 +185,7 @@ EngineOptions draw_engine_options(const RunOptions& o, uint32_t index) {
   c.pto_max = time_by_magnitude(rng, millis(20), millis(200));
   c.reo_min = time_by_magnitude(rng, micros(10), millis(1));
   c.delay_gate = time_by_magnitude(rng, micros(100), millis(5));
-  c.probe_max = time_by_magnitude(rng, millis(50), millis(400));
+  c.probe_max = time_by_magnitude(rng, millis(100), millis(400));
   c.silence_limit = millis(static_cast<int64_t>(o.hard ? rng.between(2000, 8000) : rng.between(5000, 8000)));
   c.keepalive = millis(static_cast<int64_t>(rng.between(3000, 10000)));
   c.close_linger = time_by_magnitude(rng, millis(200), millis(1500));
