@@ -55,7 +55,7 @@ TEST(Batch, a_wrong_setting_is_an_error) {
   EXPECT_THAT(report.error(), HasSubstr("weather"));
 }
 
-// A network that cannot be worked on: everything is corrupted for longer than anybody waits for the end.
+// A network on which nothing can end in time.
 TEST(Batch, a_violation_is_told_and_made_smaller) {
   BatchPlan plan = small_plan(1);
   plan.settings = {"endpoints=4", "operations=10", "links=2", "rate_bps=1000", "queue_bytes=20000"};

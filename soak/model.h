@@ -106,7 +106,8 @@ struct Flow {
   bool region_gone = false;  // deregistered: what was in custody then is lost (docs/spec, 9.12)
   bool holds_tails = true;   // no tail is visible before all else
   std::vector<std::byte> initial;
-  uint32_t mtu = 0;  // smallest payload of a full packet that it may have; 0: not known yet
+  uint32_t mtu = 0;  // payload of a full packet; 0: not known
+  bool mtu_asked = false;
 
   bool has_flaw_posted() const;
   size_t first_flaw() const;  // index of the first posted one; ops.size() if there is none

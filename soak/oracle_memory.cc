@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "soak/oracle.h"
 
@@ -148,23 +149,25 @@ namespace {
 // Payloads of packets are multiples of this, except the last.
 constexpr uint64_t kGranule = 32;
 
-// Two endpoints may have more than one connection, if both began at once on different planes.
-uint32_t smallest_payload(const Flow& flow) {
-  uint32_t smallest = 0;
+// The payload of a full packet of this flow; 0: not known. Two endpoints may have more than one connection,
+// if both began at once on different planes, and others may have the same address.
+uint32_t payload_of(const Flow& flow) {
+  uint32_t payload = 0;
   for (const ConnectionStats& stats : flow.responder->endpoint->look().connection_stats()) {
     for (uint32_t port = 0; port < flow.requester->endpoint->ports(); ++port) {
       if (stats.remote.ip != flow.requester->endpoint->gid(port)) continue;
-      smallest = smallest == 0 ? stats.payload_mtu : std::min(smallest, stats.payload_mtu);
+      if (payload != 0 && payload != stats.payload_mtu) return 0;
+      payload = stats.payload_mtu;
     }
   }
-  return smallest;
+  return payload;
 }
 }  // namespace
 
 void Oracle::place_in_region(Flow& flow, const Placement& placement, std::span<const std::byte> data) {
   if (!may_place(*flow.responder, "a WRITE")) return;
   check_running(flow, "a WRITE");
-  if (flow.mtu == 0) flow.mtu = smallest_payload(flow);
+  if (!std::exchange(flow.mtu_asked, true)) flow.mtu = payload_of(flow);
   // What ended in another way than by success may still have been under way.
   while (flow.first_open < flow.next_end && flow.ops[flow.first_open].end == Op::End::kSuccess)
     ++flow.first_open;

@@ -51,6 +51,8 @@ void draw_shape(Rng& rng, RunOptions& o) {
   }
   if (rng.chance(0.4)) o.port_rate_bps = by_magnitude(rng, 200, 40000) * 1000000;
   o.coalesce = rng.chance(0.8);
+  o.read_buffer_bytes = by_magnitude(rng, 30000, 1 << 20);
+  if (rng.chance(0.1)) o.read_rate_bps = by_magnitude(rng, 100, 5000) * 1000000;
 }
 
 void draw_work(Rng& rng, RunOptions& o) {

@@ -53,7 +53,7 @@ class Planted : public testing::TestWithParam<Way> {
       plant.skip = static_cast<uint32_t>(rng.below(20));
       RunOptions options = options_for(seed);
       options.by_events = options.by_events || by_events;
-      const RunResult result = Run(options, &plant).go();
+      const RunResult result = soak::Run(options, &plant).go();
       if (!plant.done) {
         EXPECT_TRUE(result.violations.empty()) << "a violation without a planted bug: " << describe(options);
         continue;
