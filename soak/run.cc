@@ -223,6 +223,7 @@ bool Run::all_posted() const {
 
 bool Run::counted(FaultKind kind) {
   world_.network().tally().count(kind);
+  if (story_ != nullptr && kind != FaultKind::kFalseCredit) story_->line('~', name_of(kind));
   return true;
 }
 

@@ -36,7 +36,9 @@ tl::expected<uint64_t, std::string> parse_seed(std::string_view text) {
       if (const auto value = number(text.substr(2), 16)) return *value;
     }
   }
-  if (text.size() >= kShortHashDigits && text.size() <= kHashDigits && is_hex(text))
+  const bool has_letter = std::any_of(text.begin(), text.end(), [](char c) { return c > '9'; });
+  const bool is_hash = text.size() == kHashDigits || (text.size() >= kShortHashDigits && has_letter);
+  if (is_hash && text.size() <= kHashDigits && is_hex(text))
     return *number(text.substr(0, kShortHashDigits), 16);
   return tl::unexpected(
       fmt::format("\"{}\" is neither a number nor the hash of a commit", text.substr(0, kMostShown)));

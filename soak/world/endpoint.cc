@@ -109,8 +109,9 @@ void Endpoint::thaw() {
 
 void Endpoint::set_link(uint32_t port, bool up, bool tell) {
   world_.network().cut_link(index_, port, !up);
+  if (!tell) return;
   links_up_[port] = up;
-  if (tell && engine_) engine().on_link(now(), port, up);
+  if (engine_) engine().on_link(now(), port, up);
 }
 
 // ---- receiving

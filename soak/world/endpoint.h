@@ -177,7 +177,7 @@ class Endpoint final : public Receiver {
   uint64_t activity_ = 0;
   Nanos clock_ahead_{0};
   std::vector<mroce::Event> events_;
-  std::vector<bool> links_up_;
+  std::vector<bool> links_up_;  // as its engines are told
   Time frozen_until_{};
   struct Waiting {
     RxMeta meta;
