@@ -360,6 +360,7 @@ void Oracle::check_region(const Flow& flow, std::span<const std::byte> bytes, ui
 }
 
 void Oracle::check_final_memory(Flow& flow) {
+  if (flow.region_gone) return;
   const auto bytes = flow.responder->endpoint->memory().bytes(flow.host, flow.region.length);
   check_region(flow, bytes, flow.region.addr, nullptr);
 }
