@@ -36,6 +36,7 @@ int run_command_line(int argc, char** argv) {
   add_demo(app, exit_code);
   add_bench(app, exit_code);
   add_sim(app, exit_code);
+  add_soak(app, exit_code);
   add_doctor(app, rest, exit_code);
   add_comply(app, exit_code);
 

@@ -15,6 +15,7 @@ void add_info(CLI::App& app, int& exit_code);
 void add_demo(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_sim(CLI::App& app, int& exit_code);
+void add_soak(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, const Rest& rest, int& exit_code);
 void add_comply(CLI::App& app, int& exit_code);
 

@@ -243,7 +243,9 @@ void Engine::Impl::on_probe_ack(Time now, Connection& c, const wire::ProbeAck& a
       if (p.probes_answered >= (MROCE_MUTANT(kReturnsAtOnce) ? 1 : kProbesToRecover)) {
         recover_path(now, c, p);
       } else {
-        p.probe_interval = kProbeFirst;  // it lives: do not wait long for the next
+        // It lives: do not wait long for the next answer, but longer than this one took, or the count would
+        // start again and again on a long way.
+        p.probe_interval = std::max<Nanos>(kProbeFirst, 2 * (now - p.probe_sent));
         p.probe_at = now;
       }
     }

@@ -207,6 +207,21 @@ TEST_F(PathHealth, unanswered_challenges_of_a_failed_path_come_more_and_more_rar
   EXPECT_EQ(p.probe_at, rig.now) << "it lives: the next one follows at once";
 }
 
+TEST_F(PathHealth, answers_that_take_longer_than_the_first_interval_count_in_a_row) {
+  make_failed(p);
+  challenge(p, false);  // after 10 ms the next one goes out, with 20 ms to be answered
+  const auto answer_after = [&](Nanos delay) {
+    TxBurst burst;
+    rig.now = std::max(rig.now, p.probe_at);
+    ASSERT_TRUE(engine.build_probe(rig.now, c, p, burst));
+    ASSERT_LT(delay, p.probe_at - rig.now) << "no other challenge replaces this one before its answer";
+    rig.now += delay;
+    engine.on_probe_ack(rig.now, c, {p.probe_token});
+  };
+  for (int i = 0; i < 3; ++i) answer_after(millis(15));
+  EXPECT_EQ(p.state, PathState::kActive);
+}
+
 TEST_F(PathHealth, an_answer_with_another_token_is_ignored) {
   make_failed(p);
   for (int i = 0; i < 5; ++i) {

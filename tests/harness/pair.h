@@ -1,9 +1,11 @@
 // Pair: a World of two endpoints A and B with one connected pair of queue pairs and a memory region each.
 #pragma once
 
-#include "tests/harness/world.h"
+#include "soak/world/world.h"
 
 namespace mroce::test {
+
+using namespace mroce::soak;
 
 struct PairOptions {
   uint64_t seed = 1;
@@ -28,7 +30,7 @@ class Pair : public World {
         qa(a.make_qp(options.qp)),
         qb(b.make_qp(options.qp)) {
     network().faults() = options.faults;
-    if (options.connect) test::connect(qa, qb, options.connection);
+    if (options.connect) soak::connect(qa, qb, options.connection);
   }
 
   // Memory of A and B from an offset into their regions.

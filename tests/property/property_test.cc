@@ -16,8 +16,8 @@
 #include <set>
 #include <string_view>
 
+#include "soak/run.h"
 #include "tests/harness/pair.h"
-#include "tests/property/run.h"
 
 namespace mroce::test {
 namespace {

@@ -240,7 +240,7 @@ class BareEngine {
     }
     return all;
   }
-  TestMemory memory_;
+  WorldMemory memory_;
   Engine engine_;
   Time now_ = time_from_ns(1000000000);
 

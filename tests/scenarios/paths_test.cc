@@ -242,6 +242,21 @@ TEST(SilentPath, comes_back_only_after_three_answers_in_a_row) {
   EXPECT_GE(path_of(stats_of(pair.a, pair.b), 1).counters.entropy_changes, 1u);
 }
 
+TEST(SilentPath, comes_back_even_if_answers_take_longer_than_the_first_interval) {
+  PairOptions options = planes(1, 2);
+  options.faults.latency = millis(8);
+  Pair pair(options);
+  warm_up(pair);
+  bool dead = true;
+  pair.network().add_filter([&](const PacketView& packet) { return dead && packet.path == 1; });
+  Load load(pair);
+  load.run(millis(500));
+  ASSERT_EQ(path_of(stats_of(pair.a, pair.b), 1).state, PathState::kFailed);
+  dead = false;
+  pair.run_for(seconds(1));
+  EXPECT_EQ(path_of(stats_of(pair.a, pair.b), 1).state, PathState::kActive);
+}
+
 // ---- unequal ways
 
 TEST(SlowPath, at_a_tenth_of_the_rate_costs_its_own_share_only) {
