@@ -24,7 +24,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char* kEndpointFooter = R"(Examples:
-  mroce bench endpoint
   mroce bench endpoint --quick
   mroce bench endpoint --security
   mroce bench endpoint --runs 9 --json)";
