@@ -182,6 +182,15 @@ void odd_atomic(Tester& t) {
   b.expect_state("err");
 }
 
+void long_atomic(Tester& t) {
+  Bench b(t);
+  Message message = b.stream.fetch_add(b.region, 0, 1);
+  message.data.length = 16;
+  b.connection.expect_nak(b.stream.send_piece(message, 0, {.flags = kAr}), NakCode::kInvalid);
+  check(b.memory(0, 16) == Bytes(16), "memory changed");
+  b.expect_state("err");
+}
+
 void all_behind_are_refused(Tester& t) {
   Bench b(t);
   const Message before = b.stream.write(b.region, 0, pattern(1500));
@@ -360,6 +369,12 @@ void add_refusals(std::vector<Assertion>& out) {
            "with INVALID.",
            {Feature::kAtomics},
            odd_atomic},
+          {"9.8/length-is-8",
+           "§9.8-6",
+           Level::kMust,
+           "An atomic whose length is not 8 MUST be rejected with INVALID, and the message fails.",
+           {Feature::kAtomics},
+           long_atomic},
           {"9.12/all-behind-are-refused",
            "§9.12-1",
            Level::kMust,

@@ -37,6 +37,10 @@ bool is_send(DataOp op) {
   return op == DataOp::kSend || op == DataOp::kSendImm || op == DataOp::kSendInv;
 }
 
+bool is_atomic(DataOp op) {
+  return op == DataOp::kCompareSwap || op == DataOp::kFetchAdd;
+}
+
 bool same_message(const RxMessage& m, const wire::Data& data) {
   return m.op == data.op && m.length == data.length && m.va == data.va && m.rkey == data.rkey &&
          m.rqsn == data.rqsn && m.imm == data.imm && m.rdslot == data.rdslot;
@@ -113,7 +117,7 @@ Verdict Engine::Impl::take_request(Time now, Connection& c, QueuePair& qp, const
     if (wrong && !believed) {
       return fail_message(qp, msn, NakCode::kInvalid, WcStatus::kSuccess);
     }
-  } else if (!payload.empty() || data.offset != 0) {
+  } else if (!payload.empty() || data.offset != 0 || (is_atomic(data.op) && data.length != 8)) {
     return fail_message(qp, msn, NakCode::kInvalid, WcStatus::kSuccess);
   }
   if (consumes_receive(data.op) && wire::expand32(data.rqsn, next_receive(qp)) < next_receive(qp)) {
