@@ -182,7 +182,11 @@ Bench::Bench(Tester& t, const BenchOptions& options)
   if (options.shape) options.shape(connection);
   if (!options.open_connection) return;
   connection.open();
-  if (options.open_stream) stream.open();
+  if (options.open_stream) {
+    stream.open();
+  } else {
+    connection.send_ack();  // before the tester has shown itself nobody has to send it anything (§10.4)
+  }
 }
 
 Bytes Bench::memory(uint32_t offset, uint32_t length) const {
