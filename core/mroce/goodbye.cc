@@ -89,7 +89,7 @@ void Engine::Impl::on_reset(Time now, Connection& c, wire::In datagram) {
     ++counters.drop_malformed;
     return;
   }
-  if (reset.token != c.reset_token) {
+  if (!crypto::same_in_constant_time(reset.token, c.reset_token)) {
     ++counters.drop_reset;
     return;
   }
