@@ -55,6 +55,7 @@ local extra = {
   tag = ProtoField.bytes("mroce.tag", "GCM tag", base.NONE, "trailer of mode 2"),
   status = ProtoField.string("mroce.crc.status", "CRC status", base.NONE, "good, bad or unverified"),
   missing = ProtoField.uint32("mroce.missing", "missing", base.DEC, nil, nil, "PSEQs skipped since the highest one of this path"),
+  late = ProtoField.uint32("mroce.late", "late by", base.DEC, nil, nil, "PSEQs of this path that overtook this one"),
   first_frame = ProtoField.framenum("mroce.first_frame", "first sent in", base.NONE, frametype.RETRANS_PREV, nil, "the frame in which this CPSN was first seen"),
   received = ProtoField.uint32("mroce.path_block.received", "received of the last 256", base.DEC, nil, nil, "bits of the vector that are set"),
   newly_marked = ProtoField.uint32("mroce.path_block.newly_marked", "marked since the ACK before", base.DEC, nil, nil, "CE count minus that of the ACK before"),
@@ -377,7 +378,7 @@ local function add_block(tree, tvb, at, limit, note, info)
   local marked = note.marked[path]
   if marked ~= nil then
     branch:add(extra.newly_marked, tvb(at + 44, 4), marked):set_generated()
-    branch:add_proto_expert_info(experts.marked, marked .. " packets of path " .. path .. " were marked CE")
+    branch:add_proto_expert_info(experts.marked)
   end
   return at + 56
 end
@@ -490,15 +491,18 @@ local function add_notes(tree, header, note, info)
   if note.to_acceptor ~= nil then tree:add(extra.to_acceptor, note.to_acceptor):set_generated() end
   if note.missing ~= nil then
     tree:add(extra.missing, note.missing):set_generated()
-    tree:add_proto_expert_info(experts.gap, note.missing .. " transmissions of path " .. header.path .. " are missing before this one")
+    tree:add_proto_expert_info(experts.gap)
     info[#info + 1] = "[gap " .. note.missing .. "]"
   end
-  if note.late ~= nil then tree:add_proto_expert_info(experts.late, "overtaken by " .. note.late .. " on path " .. header.path) end
+  if note.late ~= nil then
+    tree:add(extra.late, note.late):set_generated()
+    tree:add_proto_expert_info(experts.late)
+  end
   if note.repeated then tree:add_proto_expert_info(experts.repeated) end
   if note.epoch ~= nil then tree:add_proto_expert_info(experts.epoch, "path " .. header.path .. ": epoch " .. note.epoch .. " to " .. header.epoch) end
   if note.first_frame ~= nil then
     tree:add(extra.first_frame, note.first_frame):set_generated()
-    tree:add_proto_expert_info(experts.retransmission, "this CPSN was first seen in frame " .. note.first_frame)
+    tree:add_proto_expert_info(experts.retransmission)
   elseif header.type == "DATA" and header.names.RTX then
     tree:add_proto_expert_info(experts.retransmission, "of a packet before this capture")
   end
