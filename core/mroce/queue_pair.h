@@ -194,7 +194,9 @@ struct QueuePair {
   RxHalf rx;
   Time queued = kNever;  // see TimerQueue
 
+  // None while the slab is not there: then no message had any.
   std::span<Sge> sges_of(uint64_t msn) {
+    if (sge_slab.empty()) return {};
     return {sge_slab.data() + (msn & slab_mask) * cap.max_send_sge, cap.max_send_sge};
   }
   std::byte* inline_of(uint64_t msn) { return inline_slab.data() + (msn & slab_mask) * cap.max_inline_data; }

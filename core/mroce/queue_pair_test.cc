@@ -82,6 +82,17 @@ TEST(QueuePair, each_message_of_a_full_queue_has_sges_and_inline_bytes_of_its_ow
   }
 }
 
+TEST(QueuePair, messages_without_sges_have_none_while_there_is_no_slab) {
+  Rig rig;
+  QueuePair& qp = rig.make_qp({4, 1, 2, 1, 16});
+  qp.state = QpState::kRts;
+  qp.tx.state = TxHalf::State::kClosing;  // nothing starts
+  for (uint64_t msn = 0; msn < 3; ++msn) {
+    ASSERT_TRUE(rig.engine.post_send(rig.now, qp, {}));
+    EXPECT_TRUE(qp.sges_of(msn).empty());
+  }
+}
+
 TEST(QueuePair, slabs_are_made_when_they_are_first_needed) {
   Rig rig;
   QueuePair& qp = rig.make_qp({1024, 1024, 16, 16, 512});
