@@ -15,7 +15,8 @@ using nlohmann::json;
 
 constexpr uint32_t kMaxMrBytes = 1U << 26;
 constexpr uint32_t kMaxMemoryPiece = 16384;
-constexpr size_t kMaxObjects = 1000;  // of a kind
+constexpr uint64_t kMaxMrTotal = 1U << 28;  // of all, bytes that nobody refers to any more included
+constexpr size_t kMaxObjects = 1000;        // of a kind
 constexpr uint32_t kMaxWr = 32768;
 
 // Why a request cannot be served; caught in answer().
@@ -126,7 +127,7 @@ nlohmann::json ControlSession::dispatch(const Json& request) {
   return error("there is no such command here", true);
 }
 
-net::Endpoint& ControlSession::endpoint() {
+EngineHost& ControlSession::endpoint() {
   if (!endpoint_) throw Refused("there is no endpoint: start comes first");
   return *endpoint_;
 }
@@ -156,7 +157,7 @@ nlohmann::json ControlSession::start(const Json& request) {
   }
   if (request.contains("seed")) set("seed", std::to_string(required(request, "seed", UINT32_MAX)));
   if (auto valid = settings.validate(); !valid) throw Unsupported(valid.error());
-  auto opened = net::Endpoint::open(settings, sink_);
+  auto opened = open_(settings);
   if (!opened) throw Refused(opened.error());
   endpoint_ = std::move(*opened);
   pd_ = must(endpoint_->command([](Engine& engine, Time) { return engine.alloc_pd(); }), "alloc_pd");
@@ -199,12 +200,14 @@ nlohmann::json ControlSession::create_mr(const Json& request) {
   if (mrs_.size() >= kMaxObjects) throw Refused("too many memory regions");
   Mr mr;
   mr.length = static_cast<uint32_t>(required(request, "length", kMaxMrBytes));
+  if (mr.length > kMaxMrTotal - mr_bytes_) throw Refused("too many bytes in memory regions");
   mr.words.resize(mr.length / 8 + 1);
   const uint32_t rights = rights_of(request, access::kAll);
   mr.keys = must(endpoint().command([&](Engine& engine, Time) {
     return engine.reg_mr(pd_, mr.addr(), mr.length, mr.addr(), rights);
   }),
                  "create_mr");
+  mr_bytes_ += mr.length;
   const uint32_t id = next_id_++;
   const Json out = {{"mr", id}, {"addr", wide(mr.addr())}, {"rkey", mr.keys.rkey}};
   mrs_[id] = std::move(mr);
@@ -225,7 +228,7 @@ nlohmann::json ControlSession::read_memory(const Json& request) {
       required(request, "length", std::min<uint64_t>(kMaxMemoryPiece, mr.length - offset));
   // Under the endpoint's lock, so that nothing is placed meanwhile.
   return {{"bytes",
-           endpoint().inspect([&](const Engine&) { return hex_of(mr.bytes().subspan(offset, length)); })}};
+           endpoint().command([&](Engine&, Time) { return hex_of(mr.bytes().subspan(offset, length)); })}};
 }
 
 nlohmann::json ControlSession::write_memory(const Json& request) {
@@ -233,7 +236,7 @@ nlohmann::json ControlSession::write_memory(const Json& request) {
   const uint64_t offset = required(request, "offset", mr.length);
   const auto bytes = bytes_of(request, "bytes", kMaxMemoryPiece);
   if (!bytes || bytes->size() > mr.length - offset) throw Refused("bytes: not bytes within the region");
-  endpoint().inspect([&](const Engine&) {
+  endpoint().command([&](Engine&, Time) {
     std::copy(bytes->begin(), bytes->end(), mr.bytes().begin() + static_cast<ptrdiff_t>(offset));
     return true;
   });
@@ -345,7 +348,7 @@ nlohmann::json ControlSession::modify_qp(const Json& request) {
 nlohmann::json ControlSession::query_qp(const Json& request) {
   const QpHandle qp = queue_pair(request).handle;
   const QpInfo info =
-      must(endpoint().inspect([&](const Engine& engine) { return engine.query_qp(qp); }), "query_qp");
+      must(endpoint().command([&](const Engine& engine, Time) { return engine.query_qp(qp); }), "query_qp");
   return {{"state", state_name(info.state)}};
 }
 

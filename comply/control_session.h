@@ -9,16 +9,17 @@
 #include <memory>
 #include <string>
 
+#include "comply/engine_host.h"
 #include "comply/json_line.h"
 #include "core/mroce/engine.h"
-#include "net/endpoint.h"
 
 namespace mroce::comply {
 
 class ControlSession {
  public:
   // `address`: the one local address that the endpoint uses.
-  explicit ControlSession(const Gid& address) : address_(address) {}
+  explicit ControlSession(const Gid& address, OpenHost open = open_udp_host)
+      : address_(address), open_(std::move(open)) {}
   ~ControlSession();
 
   // One request, one answer, both without their line feeds.
@@ -36,10 +37,6 @@ class ControlSession {
   struct Qp {
     QpHandle handle;
     CqHandle cq;
-  };
-  class Sink final : public net::EventSink {
-   public:
-    void on_event(const Event&) override {}
   };
 
   Json dispatch(const Json& request);
@@ -60,18 +57,19 @@ class ControlSession {
   Json post_send(const Json& request);
   Json poll(const Json& request);
 
-  net::Endpoint& endpoint();
+  EngineHost& endpoint();
   Mr& region(const Json& request);
   Qp& queue_pair(const Json& request);
   Sge sge(const Json& request);
 
   Gid address_;
-  Sink sink_;
+  OpenHost open_;
   std::map<uint32_t, Mr> mrs_;  // outlives the endpoint
-  std::unique_ptr<net::Endpoint> endpoint_;
+  std::unique_ptr<EngineHost> endpoint_;
   PdHandle pd_;
   std::map<uint32_t, Qp> qps_;
   std::map<uint32_t, SrqHandle> srqs_;
+  uint64_t mr_bytes_ = 0;
   uint32_t next_id_ = 1;
 };
 

@@ -68,6 +68,16 @@ TEST_F(ComplyControlSession, MemoryIsReadAndWrittenWithinItsRegion) {
     EXPECT_EQ(ask(session, line).at("ok"), false) << line;
 }
 
+TEST_F(ComplyControlSession, RegionsHaveABoundInTotal) {
+  ASSERT_EQ(ask(session, R"({"cmd":"start"})").at("ok"), true);
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(ask(session, R"({"cmd":"create_mr","length":67108864})").at("ok"), true);
+  EXPECT_EQ(ask(session, R"({"cmd":"create_mr","length":1})").at("error"),
+            "too many bytes in memory regions");
+  EXPECT_EQ(ask(session, R"({"cmd":"destroy_mr","mr":1})").at("ok"), true);
+  EXPECT_EQ(ask(session, R"({"cmd":"create_mr","length":1})").at("ok"), false) << "its bytes stay";
+}
+
 TEST_F(ComplyControlSession, LimitsWithoutASettingAreUnsupported) {
   EXPECT_EQ(ask(session, R"({"cmd":"start","limits":{"cpsn_window":64}})").at("unsupported"), true);
   EXPECT_EQ(ask(session, R"({"cmd":"start","limits":[]})").at("ok"), false);
