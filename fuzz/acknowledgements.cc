@@ -286,11 +286,7 @@ class Run {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Source in(data, size);
-  Flavour flavour;
-  const uint8_t bits = in.byte();
-  flavour.secured = (bits & 1) != 0;
-  flavour.cookies = (bits & 2) != 0;
-  flavour.window = (bits & 4) != 0 ? 64 : 16384;
+  const Flavour flavour = Flavour::of(in.byte());
   Run(in, flavour).run();
   return 0;
 }

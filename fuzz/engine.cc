@@ -35,7 +35,7 @@ class Side {
     endpoint.memory().allocate(kBlock);  // registered by nobody
     regions_.add(block, kBlock);
     for (size_t i = 0; i < 2; ++i) make_region(i, 0, kBlock, access::kAll);
-    for (size_t i = 0; i < 2; ++i) make_qp(i, false, false);
+    for (size_t i = 0; i < kObjects; ++i) make_qp(i, i == kObjects - 1, false);
   }
 
   void make_region(size_t at, uint32_t offset, uint32_t length, uint32_t rights) {
@@ -101,7 +101,7 @@ class Run {
   Run(Source& in, const Flavour& flavour)
       : in_(in), flavour_(flavour), world_(in.byte()), sides_{Side(world_, flavour), Side(world_, flavour)} {
     world_.network().on_sent([this](const PacketView& packet) { watch(packet); });
-    for (size_t i = 0; i < 2; ++i) {
+    for (size_t i = 0; i < kObjects; ++i) {
       soak::connect(sides_[0].qps[i]->qp, sides_[1].qps[i]->qp, patience());
     }
   }
@@ -342,6 +342,7 @@ class Run {
   wire::Common header(const Side& side, wire::Type type) {
     wire::Common header;
     header.type = type;
+    if (in_.below(32) == 1) header.version = in_.byte() & 15;
     header.flags = in_.byte();
     header.path = static_cast<uint8_t>(in_.below(5));
     header.epoch = in_.byte();
@@ -423,11 +424,7 @@ class Run {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Source in(data, size);
-  Flavour flavour;
-  const uint8_t bits = in.byte();
-  flavour.secured = (bits & 1) != 0;
-  flavour.cookies = (bits & 2) != 0;
-  flavour.window = (bits & 4) != 0 ? 64 : 16384;
+  const Flavour flavour = Flavour::of(in.byte());
   Run(in, flavour).run();
   return 0;
 }

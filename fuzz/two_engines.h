@@ -25,9 +25,19 @@ using soak::World;
 
 struct Flavour {
   bool secured = false;  // mode 2
-  bool cookies = false;  // every INIT needs one
+  bool cookies = false;  // an INIT needs one as soon as another is under way
+  bool choosy = false;   // rate hints, and paths that lose much are avoided
   uint32_t planes = 2;
   uint32_t window = 16384;
+
+  static Flavour of(uint8_t bits) {
+    Flavour flavour;
+    flavour.secured = (bits & 1) != 0;
+    flavour.cookies = (bits & 2) != 0;
+    flavour.window = (bits & 4) != 0 ? 64 : 16384;
+    flavour.choosy = (bits & 8) != 0;
+    return flavour;
+  }
 };
 
 inline soak::EndpointOptions endpoint_options(const Flavour& flavour) {
@@ -38,6 +48,8 @@ inline soak::EndpointOptions endpoint_options(const Flavour& flavour) {
     config.max_paths = 4;
     config.cpsn_window = flavour.window;
     if (flavour.cookies) config.retry_above = 0;
+    config.rate_hints = config.degraded_paths = flavour.choosy;
+    for (LocalPort& port : config.ports) port.rate_bps = flavour.choosy ? 1000000000 : 0;
     if (!flavour.secured) return;
     config.security = SecurityPolicy::kRequire;
     config.preshared_key.emplace().fill(0x5a);
