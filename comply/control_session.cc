@@ -99,7 +99,11 @@ class KeyFile {
   const std::string& path() const { return path_; }
 
  private:
-  std::string path_ = (std::filesystem::temp_directory_path() / "mroce-comply-XXXXXX").string();
+  static std::string pattern() {
+    std::error_code none;  // then it is the current folder
+    return (std::filesystem::temp_directory_path(none) / "mroce-comply-XXXXXX").string();
+  }
+  std::string path_ = pattern();
 };
 
 json error(const std::string& why, bool unsupported = false) {

@@ -180,6 +180,8 @@ void keys(Tester& t) {
   Bench b(t, secured());
   b.stream.send_and_wait(b.stream.write(b.region, 0, pattern(5000)));
   check(b.memory(0, 5000) == pattern(5000), "the WRITE was not placed");
+  b.connection.send_probe({.token = 3}, 0, {.path = 3, .flags = kAr});  // each path counts for itself
+  t.expect(type(Type::kProbeAck), "PROBE_ACK for a PROBE of path 3");
 }
 
 void keys_of_an_initiator(Tester& t) {
