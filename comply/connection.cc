@@ -56,7 +56,23 @@ void Connection::list_planes(uint32_t planes) {
 // ---- handshake
 
 size_t Connection::init_bytes() const {
-  return std::max<size_t>(wire::kMinInitBytes, size_t{init.payload_mtu} + 60);
+  return std::max<size_t>(wire::kMinInitBytes, size_t{init.payload_mtu} + (sealing_ ? 72 : 60));
+}
+
+void Connection::use_mode2(const Bytes& psk, uint8_t offer) {
+  sealing_.emplace(tester_.rng(), psk);
+  init.security = offer;
+  init.has_key_share = true;
+  init.key_share = sealing_->key_share();
+}
+
+// Both without trailers.
+void Connection::agree(bool initiator, std::span<const std::byte> init_body,
+                       std::span<const std::byte> init_ack) {
+  Tester::check(sealing_->agree(initiator, peer_->key_share, init_body, init_ack),
+                "the public key of the target makes the result all zero");
+  sealing_->set_peer_first_pseq(peer_->first_pseq);
+  sealed_ = true;
 }
 
 void Connection::send_init(const SendOptions& options) {
@@ -65,6 +81,7 @@ void Connection::send_init(const SendOptions& options) {
   SendOptions with = options;
   with.dcid = options.dcid.value_or(0);
   out.resize(wire::encode_init(header(Type::kInit, with), init, init_bytes() - wire::kTrailerBytes, out));
+  sent_init_ = out;
   send_body(std::move(out), with);
 }
 
@@ -80,6 +97,11 @@ void Connection::take_init_ack(const Packet& packet) {
   peer_ = *packet.init;
   base_ = peer_->first_cpsn;
   cack_ = init.first_cpsn;
+  if (!sealing_ || peer_->security != 2) return;
+  Tester::check(peer_->has_key_share, "INIT_ACK of mode 2 has no KEY_SHARE");
+  const std::span<const std::byte> all(packet.bytes);
+  agree(true, sent_init_, all.first(all.size() - wire::kTagBytes));
+  Tester::check(sealing_->open(all).has_value(), "the tag of INIT_ACK is wrong");
 }
 
 void Connection::open_as_acceptor() {
@@ -87,18 +109,22 @@ void Connection::open_as_acceptor() {
       tester_.expect([](const Packet& p) { return p.is(Type::kInit) && p.init; }, "INIT of the target"));
 }
 
-void Connection::answer_init(const Packet& init_packet) {
+void Connection::answer_init(const Packet& init_packet, const SendOptions& options) {
   peer_ = *init_packet.init;
   base_ = peer_->first_cpsn;
   init.nonce = peer_->nonce;
-  init.security = 0;
+  init.security = sealing_ ? 2 : 0;
   init.payload_mtu = std::min(init.payload_mtu, peer_->payload_mtu);
   init.cpsn_window = std::min(init.cpsn_window, peer_->cpsn_window);
   next_cpsn_ = cack_ = init.first_cpsn;
   Bytes out(init_packet.bytes.size() + 1000);
-  out.resize(wire::encode_init(header(Type::kInitAck, {}), init,
-                               init_packet.bytes.size() - wire::kTrailerBytes, out));
-  send_body(std::move(out), {});
+  const size_t trailer = sealing_ ? wire::kTagBytes : wire::kTrailerBytes;
+  out.resize(wire::encode_init(header(Type::kInitAck, {}), init, init_packet.bytes.size() - trailer, out));
+  if (sealing_) {
+    const std::span<const std::byte> theirs(init_packet.bytes);
+    agree(false, theirs.first(theirs.size() - wire::kTrailerBytes), out);
+  }
+  send_body(std::move(out), options);
 }
 
 // ---- sending
@@ -107,6 +133,7 @@ wire::Common Connection::header(Type type, const SendOptions& options) {
   wire::Common out;
   out.type = type;
   out.flags = options.flags;
+  if (sealed_ && type != Type::kInit && type != Type::kReset) out.flags |= sealing_->phase;
   out.path = options.path;
   out.epoch = options.epoch;
   out.dcid = options.dcid.value_or(peer_ ? peer_->scid : 0);
@@ -122,9 +149,32 @@ wire::Common Connection::header(Type type, const SendOptions& options) {
 
 void Connection::send_body(Bytes datagram, const SendOptions& options) {
   if (options.shape) options.shape(datagram);
-  append_trailer(datagram);
+  std::optional<Bytes> plain;
+  if (sealed_) plain = datagram;
+  finish(datagram, options.trailer);
   if (options.damage) options.damage(datagram);
-  tester_.send(std::move(datagram), options.origin, options.note);
+  if (options.hold != nullptr) {
+    *options.hold = std::move(datagram);
+    return;
+  }
+  tester_.send(std::move(datagram), options.origin, options.note, plain);
+}
+
+// The 64-bit number that a PSEQ of the tester stands for.
+uint64_t Connection::full_pseq(const wire::Common& header) const {
+  if (header.type != Type::kData) return header.pseq;
+  const uint64_t expected = uint64_t{init.first_pseq} + pseqs_[header.path % wire::kMaxPaths];
+  return wire::expand32(header.pseq, expected);
+}
+
+void Connection::finish(Bytes& datagram, Trailer trailer) const {
+  wire::Common header;
+  wire::decode_common(datagram, header);
+  const bool crc = header.type == Type::kInit || header.type == Type::kReset || header.type == Type::kRetry;
+  if (!sealed_ || crc || trailer == Trailer::kCrc) return append_trailer(datagram);
+  PhaseSecret keys = sealing_->tx;
+  if (trailer == Trailer::kWrongKey) keys.bytes.fill(0x5a);
+  keys.seal(datagram, full_pseq(header));
 }
 
 Sent Connection::send_data(wire::Data data, Bytes payload, const SendOptions& options) {
@@ -195,6 +245,14 @@ void Connection::send_reset(const std::array<uint8_t, 16>& token, const SendOpti
   send_body(std::move(out), options);
 }
 
+// Before there is a connection: `dcid` is the SCID of the target's INIT.
+void Connection::send_retry(uint32_t dcid, const wire::Retry& retry) {
+  const SendOptions options{.pseq = 0, .dcid = dcid};
+  Bytes out(128);
+  out.resize(wire::encode_retry(header(Type::kRetry, options), retry, out));
+  send_body(std::move(out), options);
+}
+
 // ---- what the target said
 
 bool Connection::accepted(const Sent& sent) const {
@@ -228,7 +286,21 @@ const Packet& Connection::expect_nak(const Sent& sent, wire::NakCode code) {
 
 // ---- receiving
 
+// Until INIT_ACK has been taken there are no keys.
+void Connection::open_packet(Packet& packet) {
+  const Type kind = packet.header->type;
+  const bool sealed_ack = packet.init && packet.init->security == 2 && (packet.init->flags & 1) == 0;
+  if (kind == Type::kInit || kind == Type::kRetry || kind == Type::kVersion || kind == Type::kReset ||
+      (kind == Type::kInitAck && !sealed_ack))
+    return;
+  decode_opened(packet, sealing_->open(packet.bytes));
+  if (packet.sealed) return;
+  ++unopened_;
+  packet.note = "no key opens it";
+}
+
 bool Connection::take(Packet& packet) {
+  if (sealed_ && peer_ && mine(packet)) open_packet(packet);
   if (!packet.good_trailer || !peer_ || !mine(packet)) return false;
   if (packet.data) take_data(packet);
   if (packet.probe) take_probe(packet);

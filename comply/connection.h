@@ -11,9 +11,17 @@
 #include <optional>
 #include <set>
 
+#include "comply/sealing.h"
 #include "comply/tester.h"
 
 namespace mroce::comply {
+
+// Of a connection in mode 2; in mode 0 everything has its CRC.
+enum class Trailer : uint8_t {
+  kRight,
+  kCrc,       // as in mode 0, nothing encrypted
+  kWrongKey,  // sealed with a key that nobody has agreed on
+};
 
 struct SendOptions {
   uint8_t path = 0;
@@ -27,6 +35,8 @@ struct SendOptions {
   std::string note = {};
   std::function<void(Bytes&)> shape = {};   // changes the datagram before its trailer is made
   std::function<void(Bytes&)> damage = {};  // the same after that
+  Trailer trailer = Trailer::kRight;
+  Bytes* hold = nullptr;  // the finished datagram goes here and is not sent
 };
 
 struct Sent {  // a transmission of the tester
@@ -55,11 +65,15 @@ class Connection {
   // ---- handshake
   wire::Init init;  // what the tester says of itself; may be changed until it is sent
   void list_planes(uint32_t planes);
+  // Before INIT, or before the INIT of the target is answered: mode 2 is offered (with mode 0, too, if
+  // `offer` says so) or chosen.
+  void use_mode2(const Bytes& psk, uint8_t offer = 0x04);
+  Sealing& sealing() { return *sealing_; }
   size_t init_bytes() const;  // of the padded datagram
   void send_init(const SendOptions& options = {});
-  const Packet& open();                         // as initiator: INIT, INIT_ACK
-  void open_as_acceptor();                      // waits for INIT, answers it
-  void answer_init(const Packet& init_packet);  // with INIT_ACK
+  const Packet& open();     // as initiator: INIT, INIT_ACK
+  void open_as_acceptor();  // waits for INIT, answers it
+  void answer_init(const Packet& init_packet, const SendOptions& options = {});  // with INIT_ACK
   void take_init_ack(const Packet& packet);
   const wire::Init& peer() const { return *peer_; }
   uint32_t mtu() const { return std::min<uint32_t>(init.payload_mtu, peer().payload_mtu); }
@@ -89,6 +103,7 @@ class Connection {
   void send_ack() { send_ack(current_ack()); }
   void send_probe(const wire::Probe& probe, size_t datagram_bytes = 0, const SendOptions& options = {});
   void send_close(uint32_t cack, const SendOptions& options = {});
+  void send_retry(uint32_t dcid, const wire::Retry& retry);
   void send_reset(const std::array<uint8_t, 16>& token, const SendOptions& options = {});
   // Header and body (header included in `encode`) with everything that SendOptions may change.
   wire::Common header(wire::Type type, const SendOptions& options);
@@ -113,7 +128,8 @@ class Connection {
   void grant_credit(uint32_t own_qpn, uint32_t limit);
   bool mine(const Packet& packet) const { return packet.header && packet.header->dcid == init.scid; }
   Tester& tester() const { return tester_; }
-  bool take(Packet& packet);  // by the Tester; true if it was for this connection
+  bool take(Packet& packet);                     // by the Tester; true if it was for this connection
+  size_t unopened() const { return unopened_; }  // datagrams of the target that no key opened
 
  private:
   struct Path {
@@ -124,10 +140,18 @@ class Connection {
   void take_data(Packet& packet);
   void take_stream_control(const Packet& packet);
   void take_probe(const Packet& packet);
+  void open_packet(Packet& packet);
+  void agree(bool initiator, std::span<const std::byte> init, std::span<const std::byte> init_ack);
+  uint64_t full_pseq(const wire::Common& header) const;
+  void finish(Bytes& datagram, Trailer trailer) const;
   void note_arrival(const Packet& packet);
 
   Tester& tester_;
   std::optional<wire::Init> peer_;
+  std::optional<Sealing> sealing_;
+  bool sealed_ = false;  // keys are there
+  Bytes sent_init_;
+  size_t unopened_ = 0;
   uint32_t next_cpsn_ = 0;
   std::array<uint32_t, wire::kMaxPaths> pseqs_{};
   std::array<uint32_t, wire::kMaxPaths> control_pseqs_{};

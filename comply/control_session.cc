@@ -1,9 +1,15 @@
 #include "comply/control_session.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
 
 #include "comply/core_target.h"
 #include "net/settings.h"
@@ -18,6 +24,7 @@ constexpr uint32_t kMaxMemoryPiece = 16384;
 constexpr uint64_t kMaxMrTotal = 1U << 28;  // of all, bytes that nobody refers to any more included
 constexpr size_t kMaxObjects = 1000;        // of a kind
 constexpr uint32_t kMaxWr = 32768;
+constexpr size_t kPskBytes = 32;
 
 // Why a request cannot be served; caught in answer().
 struct Refused : std::runtime_error {
@@ -73,6 +80,32 @@ uint32_t rights_of(const json& request, uint32_t otherwise) {
   }
   return out;
 }
+
+// The endpoint takes a pre-shared key from a file only. This one nobody else can read, and it is gone when
+// the endpoint has been opened.
+class KeyFile {
+ public:
+  explicit KeyFile(const Bytes& key) {
+    const int fd = mkstemp(path_.data());  // with the rights 0600
+    if (fd < 0) throw Refused(fmt::format("psk: no file for it: {}", std::strerror(errno)));
+    const bool whole = write(fd, key.data(), key.size()) == static_cast<ssize_t>(key.size());
+    close(fd);
+    if (whole) return;
+    unlink(path_.c_str());
+    throw Refused("psk: its file cannot be written");
+  }
+  ~KeyFile() { unlink(path_.c_str()); }
+  KeyFile(const KeyFile&) = delete;
+  KeyFile& operator=(const KeyFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  static std::string pattern() {
+    std::error_code none;  // then it is the current folder
+    return (std::filesystem::temp_directory_path(none) / "mroce-comply-XXXXXX").string();
+  }
+  std::string path_ = pattern();
+};
 
 json error(const std::string& why, bool unsupported = false) {
   json out = {{"ok", false}, {"error", why}};
@@ -136,12 +169,13 @@ nlohmann::json ControlSession::hello(const Json& request) {
   if (number_or(request, "protocol", UINT32_MAX, 1) != 1) throw Refused("this speaks protocol 1");
   return {{"protocol", 1},
           {"implementation", "mroce (net::Endpoint over UDP)"},
-          {"features", {"requester", "read", "atomics", "srq", "initiator", "paths"}}};
+          {"features", {"requester", "read", "atomics", "srq", "initiator", "paths", "mode2", "retry"}}};
 }
 
 nlohmann::json ControlSession::start(const Json& request) {
   if (endpoint_) throw Refused("this process has an endpoint already");
-  if (number_or(request, "mode", 255, 0) != 0) throw Unsupported("security mode 0 only");
+  const uint64_t mode = number_or(request, "mode", 255, 0);
+  if (mode != 0 && mode != 2) throw Unsupported("security modes 0 and 2 only");
   net::Settings settings;
   const auto set = [&](std::string_view name, const std::string& value) {
     if (auto done = settings.set(name, value, "control protocol"); !done) throw Unsupported(done.error());
@@ -156,6 +190,15 @@ nlohmann::json ControlSession::start(const Json& request) {
     set(setting, std::to_string(required(limits, name.c_str(), UINT32_MAX)));
   }
   if (request.contains("seed")) set("seed", std::to_string(required(request, "seed", UINT32_MAX)));
+  if (mode == 2) set("security", "require");
+  std::optional<KeyFile> key;
+  if (request.contains("psk")) {
+    if (mode != 2) throw Refused("psk: for mode 2 only");
+    const auto psk = bytes_of(request, "psk", kPskBytes);
+    if (!psk || psk->size() != kPskBytes) throw Refused("psk: not 32 bytes");
+    key.emplace(*psk);
+    set("key_file", key->path());
+  }
   if (auto valid = settings.validate(); !valid) throw Unsupported(valid.error());
   auto opened = open_(settings);
   if (!opened) throw Refused(opened.error());

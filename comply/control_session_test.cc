@@ -81,7 +81,9 @@ TEST_F(ComplyControlSession, RegionsHaveABoundInTotal) {
 TEST_F(ComplyControlSession, LimitsWithoutASettingAreUnsupported) {
   EXPECT_EQ(ask(session, R"({"cmd":"start","limits":{"cpsn_window":64}})").at("unsupported"), true);
   EXPECT_EQ(ask(session, R"({"cmd":"start","limits":[]})").at("ok"), false);
-  EXPECT_EQ(ask(session, R"({"cmd":"start","mode":2})").at("unsupported"), true);
+  EXPECT_EQ(ask(session, R"({"cmd":"start","mode":1})").at("unsupported"), true);
+  EXPECT_EQ(ask(session, R"({"cmd":"start","mode":2,"psk":"00"})").at("ok"), false);
+  EXPECT_EQ(ask(session, R"({"cmd":"start","psk":"00"})").at("ok"), false);
 }
 
 // ---- lines

@@ -172,17 +172,13 @@ SendWr work_request(const Work& work) {
 CoreTarget::CoreTarget(Tweak tweak) : tweak_(std::move(tweak)) {}
 CoreTarget::~CoreTarget() = default;
 
-bool CoreTarget::has(Feature feature) const {
-  return feature != Feature::kMode2 && feature != Feature::kRetry;
-}
-
 Engine& CoreTarget::engine() {
   if (!engine_) throw TargetFailed("there is no endpoint: start comes first");
   return *engine_;
 }
 
 Started CoreTarget::start(const StartOptions& options) {
-  if (options.mode != 0) throw Unsupported("security mode 0 only");
+  if (options.mode != 0 && options.mode != 2) throw Unsupported("security modes 0 and 2 only");
   Rng rng(options.seed.value_or(1) * 1000 + ++starts_);
   EngineConfig config;
   config.seed = rng.next();
@@ -203,6 +199,12 @@ Started CoreTarget::start(const StartOptions& options) {
   config.cpsn_window = limits.cpsn_window.value_or(config.cpsn_window);
   config.max_connections = limits.max_connections.value_or(config.max_connections);
   config.max_rd_atomic = static_cast<uint8_t>(limits.max_rd_atomic.value_or(config.max_rd_atomic));
+  if (options.mode == 2) config.security = SecurityPolicy::kRequire;
+  if (!options.psk.empty()) {
+    if (options.psk.size() != sizeof(*config.preshared_key))
+      throw TargetFailed("a pre-shared key has 32 bytes");
+    std::memcpy(config.preshared_key.emplace().data(), options.psk.data(), options.psk.size());
+  }
   if (tweak_) tweak_(config);
   mrs_.clear();
   qps_.clear();

@@ -60,6 +60,8 @@ void decode_body(Packet& packet, wire::In body) {
     case Type::kInit:
     case Type::kInitAck:
       return decode_as(packet.init, wire::decode_init, body);
+    case Type::kRetry:
+      return decode_as(packet.retry, wire::decode_retry, body);
     case Type::kVersion:
       return decode_as(packet.version, wire::decode_version, body);
     case Type::kData:
@@ -94,6 +96,19 @@ Packet decode(Bytes bytes) {
   if (header.version == wire::kVersion || header.type == Type::kVersion)
     decode_body(packet, all.first(all.size() - wire::kTrailerBytes));
   return packet;
+}
+
+void decode_opened(Packet& packet, const std::optional<Bytes>& plain) {
+  packet.data.reset();
+  packet.control.reset();
+  packet.ack.reset();
+  packet.probe.reset();
+  packet.probe_ack.reset();
+  packet.close.reset();
+  packet.init.reset();
+  packet.payload.clear();
+  packet.sealed = packet.good_trailer = plain.has_value();
+  if (plain) decode_body(packet, *plain);
 }
 
 // ---- one line
@@ -198,10 +213,12 @@ std::string describe(const Packet& packet) {
                         packet.probe->nstreams);
   if (packet.probe_ack) text += fmt::format(" token {:x}", packet.probe_ack->token);
   if (packet.close) text += fmt::format(" cack {} reason {}", packet.close->cack, packet.close->reason);
+  if (packet.retry) text += fmt::format(" cookie of {} B", packet.retry->cookie.length);
   if (packet.has(wire::flag::kRetransmit)) text += " RTX";
   if (packet.has(wire::flag::kAckRequest)) text += " AR";
   if (packet.ecn == Ecn::kCe) text += " CE";
   text += fmt::format(" ({} B)", packet.bytes.size());
+  if (packet.sealed) text += packet.has(wire::flag::kKeyPhase) ? " sealed EPH" : " sealed";
   if (!packet.good_trailer) text += " bad trailer";
   return text;
 }

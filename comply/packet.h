@@ -24,7 +24,8 @@ struct Packet {
   bool consumed = false;  // an expectation was met by it
 
   // What is not well formed, or of another type, is not there.
-  bool good_trailer = false;
+  bool good_trailer = false;  // CRC, or a tag that the connection has checked
+  bool sealed = false;        // `bytes` have a tag of mode 2; what follows is what they were before
   std::optional<wire::Common> header;
   std::optional<wire::Data> data;
   Bytes payload;  // of data
@@ -36,6 +37,7 @@ struct Packet {
   std::optional<wire::Close> close;
   std::optional<wire::Reset> reset;
   std::optional<wire::VersionList> version;
+  std::optional<wire::Retry> retry;
 
   bool is(wire::Type type) const { return header && header->type == type; }
   bool is(wire::DataOp op) const { return data && data->op == op; }
@@ -48,6 +50,8 @@ struct Packet {
 };
 
 Packet decode(Bytes bytes);
+// Of a datagram of mode 2: what it says once it is opened. `plain` has no trailer; nothing: no key opens it.
+void decode_opened(Packet& packet, const std::optional<Bytes>& plain);
 // One line without time and direction: "DATA p1 e0 pseq 7 cpsn 9 WRITE stream 16 msn 0 4096+1024 of 8192 AR".
 std::string describe(const Packet& packet);
 

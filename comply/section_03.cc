@@ -425,8 +425,8 @@ void add_packets(std::vector<Assertion>& out) {
           {"3.8/malformed-tlv-list", "§3.8-2", Level::kMust,
            "A list whose last TLV is cut off MUST be treated as malformed.", needs_requester, malformed_tlvs},
           {"3.8/unknown-tlv-skipped", "§3.8-1", Level::kMust,
-           "A TLV of unknown or reserved type MUST be skipped, and anywhere but on ACK one of any type (but "
-           "for END on DATA).",
+           "A TLV of unknown or reserved type, or of one that has no meaning where it stands, MUST "
+           "be skipped.",
            needs_requester, unknown_tlv_on_ack},
           {"3.8/tlvs-on-data-skipped",
            "§3.8-6",
@@ -444,14 +444,15 @@ void add_packets(std::vector<Assertion>& out) {
           {"3.8/bytes-behind-close",
            "§3.8-8",
            Level::kMust,
-           "On PROBE_ACK, CLOSE, RESET and VERSION, bytes behind the body MUST be treated as malformed "
-           "unless EXT is set and they are a well-formed list.",
+           "On PROBE_ACK, CLOSE, RESET, RETRY and VERSION, bytes behind the body MUST be treated as "
+           "malformed unless EXT is set and they are a well-formed list.",
            {},
            close_with_tlvs},
           {"3.8/probe-padding-ignored",
            "§3.8-9",
            Level::kMust,
-           "On PROBE, INIT and INIT_ACK whatever follows the body is padding and MUST be ignored.",
+           "On PROBE whatever follows the body, and on INIT and INIT_ACK what follows the ports or, "
+           "with EXT, the END of their list, is padding and MUST be ignored.",
            {},
            probe_padding},
           {"3.9/kind-ignored",

@@ -202,7 +202,10 @@ void bad_init_values(Tester& t) {
   expect_init_dropped(t, [](wire::Init& init) { init.payload_mtu = 511; });
   expect_init_dropped(t, [](wire::Init& init) { init.max_paths = 0; });
   expect_init_dropped(t, [](wire::Init& init) { init.cpsn_window = 63; });
+}
+void no_allowed_mode(Tester& t) {
   expect_init_dropped(t, [](wire::Init& init) { init.security = 0; });
+  expect_init_dropped(t, [](wire::Init& init) { init.security = 0xfa; });  // all but modes 0 and 2
 }
 
 void bad_init_ports(Tester& t) {
@@ -362,11 +365,12 @@ void add_handshake(std::vector<Assertion>& out) {
           {"4.3/init-fields", "§4.3-2", Level::kMust, "The fields of INIT MUST be those of this table.",
            initiator, init_fields},
           {"4.3/init-padded", "§4.3-3", Level::kMust,
-           "INIT MUST be padded with zeros to the larger of 1200 bytes and `payload MTU + 60`, trailer "
-           "included.",
+           "INIT MUST be padded with zeros to the larger of 1200 bytes and `payload MTU + 60` (72 if "
+           "mode 2 is offered), trailer included.",
            initiator, init_padded},
           {"4.3/init-repeated", "§4.3-5", Level::kMust,
-           "A repeated INIT MUST have the same values, except the payload MTU.", initiator, init_repeated},
+           "A repeated INIT MUST have the same values, except the payload MTU and a COOKIE.", initiator,
+           init_repeated},
           {"4.3/init-shrinks", "§4.3-6", Level::kShould,
            "From the fifth INIT on the payload MTU SHOULD be at most 1344, and from the ninth at most 1024.",
            initiator, init_shrinks},
@@ -443,11 +447,17 @@ void add_handshake(std::vector<Assertion>& out) {
           {"4.4/init-values",
            "§4.4-1",
            Level::kMust,
-           "The receiver MUST drop an INIT that is malformed (§3.10), or has an SCID, listen UDP port or max "
-           "paths of 0, a payload MTU below 512 or a CPSN window below 64, or does not offer mode 0 "
+           "The receiver MUST drop an INIT that is malformed (§3.10), or has an SCID, listen UDP "
+           "port or max paths of 0, a payload MTU below 512 or a CPSN window below 64 "
            "(`drop_malformed`).",
            {},
            bad_init_values},
+          {"4.4/no-allowed-mode",
+           "§4.4-15",
+           Level::kMust,
+           "An INIT that offers no mode which the receiver allows MUST be dropped (`drop_security`).",
+           {},
+           no_allowed_mode},
           {"3.10/init-ports",
            "§3.10-2",
            Level::kMust,
@@ -472,9 +482,10 @@ void add_handshake(std::vector<Assertion>& out) {
            "decides: one whose nonce is not the one that was sent MUST be dropped (`drop_connection`).",
            initiator, wrong_nonce},
           {"4.5/malformed-init-ack", "§4.5-6", Level::kMust,
-           "An initiator that receives INIT_ACK makes these checks in this order; the first that fails "
-           "decides: one with an SCID or max paths of 0, a chosen mode other than 0, a payload MTU below "
-           "512, a CPSN window below 64 or above what was offered, or a range",
+           "An initiator that receives INIT_ACK makes these checks in this order; the first that "
+           "fails decides: one with an SCID or max paths of 0, a chosen mode other than 0 that was "
+           "not offered, a payload MTU below 512, a CPSN window below 64 or above what was offered, "
+           "or a range",
            initiator, malformed_init_ack},
           {"4.6/lower-id-wins", "§4.6-1", Level::kMust,
            "If an endpoint in INIT_SENT receives an INIT from the very address that it is calling, the INIT "

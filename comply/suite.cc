@@ -49,6 +49,8 @@ std::vector<Assertion> all_assertions() {
   add_refusals(out);
   add_requester(out);
   add_security(out);
+  add_mode2(out);
+  add_retry(out);
   const auto number = [](std::string_view section) {
     unsigned major = 0, minor = 0;
     unsigned* part = &major;

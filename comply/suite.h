@@ -56,6 +56,8 @@ void add_placement(std::vector<Assertion>& out);   // section_09.cc
 void add_refusals(std::vector<Assertion>& out);    // section_09_refusals.cc
 void add_requester(std::vector<Assertion>& out);   // section_09_requester.cc
 void add_security(std::vector<Assertion>& out);    // section_10.cc
+void add_mode2(std::vector<Assertion>& out);       // section_10_mode2.cc
+void add_retry(std::vector<Assertion>& out);       // section_10_retry.cc
 
 // Sections "5" or "5.3" (all below) and ids; with both empty, everything. Unknown ones select nothing.
 std::vector<const Assertion*> select(const std::vector<Assertion>& all,

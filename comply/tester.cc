@@ -23,8 +23,9 @@ const Started& Tester::start(const StartOptions& options) {
   return started_;
 }
 
-void Tester::send(Bytes datagram, const Origin& origin, std::string note) {
+void Tester::send(Bytes datagram, const Origin& origin, std::string note, const std::optional<Bytes>& plain) {
   Packet packet = decode(datagram);
+  if (plain) decode_opened(packet, plain);
   packet.sent = true;
   packet.at = now();
   packet.ecn = origin.ecn;

@@ -41,7 +41,9 @@ class Tester {
   const Started& started() const { return started_; }
 
   // ---- packets
-  void send(Bytes datagram, const Origin& origin = {}, std::string note = {});
+  // `plain`: what it was before it was sealed, for the record.
+  void send(Bytes datagram, const Origin& origin = {}, std::string note = {},
+            const std::optional<Bytes>& plain = std::nullopt);
   const std::deque<Packet>& log() const { return log_; }
   // What has been received so far meets no expectation any more.
   void forget() { mark_ = log_.size(); }

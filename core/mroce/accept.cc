@@ -19,7 +19,7 @@ Engine::Impl::Repetition Engine::Impl::repeats(const Connection& c, const Init& 
   if (c.mode() != mode) return Repetition::kNo;
   const std::vector<std::byte> transcript = wire::init_transcript(datagram);
   const bool same = crypto::sha256({crypto::as_u8(transcript)}) == c.opening->init_hash;
-  return same ? Repetition::kAnswer : Repetition::kNo;
+  return same || MROCE_MUTANT(kAnyRepetition) ? Repetition::kAnswer : Repetition::kNo;
 }
 
 // An endpoint that is connected already hears of that connection. Makes no state.
@@ -88,7 +88,8 @@ void Engine::Impl::accept(Time now, const RxMeta& meta, const Init& init, uint8_
     ++counters.drop_limit;
     return;
   }
-  if (c == nullptr && unvalidated > config.retry_above && !has_good_cookie(now, meta.from.ip, init)) {
+  const bool crowded = unvalidated > config.retry_above && !MROCE_MUTANT(kNeverRetry);
+  if (c == nullptr && crowded && !has_good_cookie(now, meta.from.ip, init)) {
     return send_retry(now, meta, peer, init);
   }
   begin_as_acceptor(now, meta, init, mode, datagram, c);

@@ -32,7 +32,7 @@ wire::Cookie Engine::Impl::cookie_for(uint32_t slot, const Gid& from, const Init
   wire::store_be(numbers.data(), slot);
   wire::store_be(numbers.data() + 4, init.scid);
   wire::store_be(numbers.data() + 8, init.nonce);
-  wire::store_be(numbers.data() + 16, init.listen_port);
+  if (!MROCE_MUTANT(kCookieOfAnyPort)) wire::store_be(numbers.data() + 16, init.listen_port);
   const crypto::Key32 mac = crypto::hmac_sha256(*cookie_secret, {from.raw, crypto::as_u8(numbers)});
   wire::Cookie cookie;
   cookie.length = kSlotBytes + kMacBytes;
@@ -42,9 +42,10 @@ wire::Cookie Engine::Impl::cookie_for(uint32_t slot, const Gid& from, const Init
 }
 
 bool Engine::Impl::has_good_cookie(Time now, const Gid& from, const Init& init) {
+  if (MROCE_MUTANT(kAnyCookie)) return init.cookie.length != 0;
   if (init.cookie.length != kSlotBytes + kMacBytes) return false;
   const auto slot = wire::load_be<uint32_t>(reinterpret_cast<const std::byte*>(init.cookie.bytes.data()));
-  if (slot_of(now) - slot > 1) return false;
+  if (slot_of(now) - slot > 1 && !MROCE_MUTANT(kCookieForEver)) return false;
   return crypto::same_in_constant_time(cookie_for(slot, from, init).view(), init.cookie.view());
 }
 
@@ -67,12 +68,12 @@ void Engine::Impl::on_retry(Time now, Connection& c, wire::In datagram) {
     return;
   }
   if (!c.initiator || c.state != Connection::State::kInitSent) return;
-  if (retry.nonce != c.nonce) {
+  if (retry.nonce != c.nonce && !MROCE_MUTANT(kAnyRetry)) {
     ++counters.drop_connection;
     return;
   }
   if (!c.opening) c.opening = std::make_unique<Opening>();
-  if (c.opening->retries == kMaxRetries) return;
+  if (c.opening->retries == kMaxRetries && !MROCE_MUTANT(kRetriesWithoutEnd)) return;
   ++c.opening->retries;
   c.opening->cookie = retry.cookie;
   c.init_tries = 0;  // it was heard: no reason to offer less

@@ -156,7 +156,8 @@ uint8_t Engine::Impl::offered_modes() const {
 
 // Of what an INIT offers and we allow, the higher mode. Nothing: dropped and counted.
 std::optional<uint8_t> Engine::Impl::choose_mode(const Init& init) {
-  const unsigned common_modes = init.security & offered_modes();
+  const unsigned allowed = offered_modes() | (MROCE_MUTANT(kMode0Taken) ? mode_bit(kModeCrc) : 0u);
+  const unsigned common_modes = init.security & allowed;
   if (common_modes == 0) {
     ++counters.drop_security;
     return std::nullopt;
@@ -171,7 +172,7 @@ std::optional<uint8_t> Engine::Impl::choose_mode(const Init& init) {
 }
 
 bool Engine::Impl::same_key_id(const Init& init) {
-  if (init.key_share.key_id == key_id) return true;
+  if (init.key_share.key_id == key_id || MROCE_MUTANT(kAnyKeyId)) return true;
   ++counters.drop_key_id;
   return false;
 }
@@ -243,7 +244,8 @@ std::unique_ptr<Security> Engine::Impl::agree_as_initiator(const Connection& c, 
   wire::decode_common(body, header);
   crypto::Aead& aead = security->rx.begin(false, header.path, header.pseq);
   aead.associate(body);
-  if (header.path >= wire::kMaxPaths || !aead.open(tag.data())) {
+  const bool authentic = aead.open(tag.data()) || MROCE_MUTANT(kAnyInitAck);
+  if (header.path >= wire::kMaxPaths || !authentic) {
     ++counters.drop_tag;
     return nullptr;
   }
@@ -303,12 +305,14 @@ std::optional<wire::In> Engine::Impl::open_datagram(Time now, Connection& c, con
   const size_t clear = is_data ? wire::data_header_bytes(body, header.flags) : body.size();
   const uint64_t pseq = is_data ? expand_data_pseq(c, header) : s.expand_other(header.path, header.pseq);
   const auto opens = [&](PhaseKeys& keys) {
-    crypto::Aead& aead = keys.begin(is_data, header.path, pseq);
+    const bool of_path = is_data || !MROCE_MUTANT(kNonceWithoutPath);
+    crypto::Aead& aead = keys.begin(is_data, of_path ? header.path : 0, pseq);
     aead.associate(body.first(clear));
     aead.update(body.subspan(clear), opened.data() + clear);
-    return aead.open(datagram.data() + body.size());
+    return aead.open(datagram.data() + body.size()) || MROCE_MUTANT(kTagUnchecked);
   };
   if (opened.size() < body.size()) opened.resize(body.size());
+  if (MROCE_MUTANT(kPhaseForgotten)) s.rx_before.reset();
   if (clear == 0 || !open_in_phase(now, c, header.flags & wire::flag::kKeyPhase, opens)) {
     ++counters.drop_tag;
     if (++s.failures >= config.tag_failure_limit) lose_connection(now, c, true);
@@ -319,6 +323,7 @@ std::optional<wire::In> Engine::Impl::open_datagram(Time now, Connection& c, con
     return wire::In(opened).first(body.size());
   }
   if (s.is_replay(header.path, pseq)) {
+    if (MROCE_MUTANT(kReplayTaken)) return body;
     ++counters.drop_replay;
     return std::nullopt;
   }
