@@ -116,7 +116,7 @@ void Engine::Impl::lose_connection(Time now, Connection& c, bool failed) {
       qp.tx.conn = nullptr;
       qp.tx.state = TxHalf::State::kClosed;
       qp.tx.ready = false;
-      qp.tx.stop_rewind();
+      qp.tx.stop_waiting();
     }
     if (qp.rx.conn == &c) drop_rx_state(qp);
     if (!hit || qp.state == QpState::kReset || qp.state == QpState::kInit) continue;

@@ -101,6 +101,13 @@ struct TxHalf {
     forgetting = false;
     forgets.clear();
   }
+  // A half that ends waits for no receive of its peer any more: neither credit nor the end of an RNR.
+  void stop_waiting() {
+    credit_blocked = false;
+    blocked_since = kNever;
+    rnr_hold_until = kNever;
+    stop_rewind();
+  }
   // No message has begun that is not done. `next` alone does not tell: it names a message that is cut in
   // part.
   bool idle() const { return next == sq.begin() && (sq.empty() || !sq[next].started); }

@@ -239,6 +239,7 @@ void Engine::Impl::on_stream_stop(Time now, QueuePair& qp, uint32_t msn, const S
   const uint64_t unfinished = std::min(wire::expand32(msn, tx.sq.begin()), tx.next);
   void_requests(now, qp, tx.sq.begin());
   forget_voids(*tx.conn, qp);
+  tx.stop_waiting();
   tx.state = TxHalf::State::kClosed;
   tx.conn = nullptr;
   tx.ready = false;
@@ -250,7 +251,9 @@ void Engine::Impl::on_stream_stop(Time now, QueuePair& qp, uint32_t msn, const S
   tx.next = std::max(tx.next, tx.sq.begin());
   if (!tx.sq.empty() && tx.sq.front().started) {
     const bool refused = body.reason == StopReason::kFailed && tx.sq.begin() == unfinished;
-    tx.sq.front().failed = true;  // the peer may have had all of it in custody: that does not make it done
+    // The peer may have had all of it in custody: that does not make it done.
+    tx.sq.front().failed = true;
+    tx.sq.front().status = WcStatus::kRetryExcErr;
     if (refused) {
       enter_error(now, qp, MROCE_MUTANT(kErrorsAlike) ? WcStatus::kRemOpErr : status_of(body.code));
     } else {
@@ -295,9 +298,7 @@ void Engine::Impl::close_tx(Time now, QueuePair& qp) {
   tx.open_retry_at = kNever;
   tx.working_since = kNever;
   tx.gone_at = kNever;
-  tx.blocked_since = kNever;
-  tx.rnr_hold_until = kNever;
-  tx.stop_rewind();
+  tx.stop_waiting();
   if (tx.conn == nullptr || tx.state == TxHalf::State::kClosed || tx.state == TxHalf::State::kClosing) return;
   Connection& c = *tx.conn;
   void_requests(now, qp, 0);

@@ -131,5 +131,31 @@ TEST(RefusedMessage, that_the_peer_had_in_custody_is_no_success) {
   }
 }
 
+// The requester waits for a receive, with few retries, behind a WRITE that the peer has in part. The peer's
+// queue pair ends. Nobody is waited for any more: what becomes due while the end of the peer is outlived must
+// neither shorten that nor turn the WRITE into a success.
+TEST(StoppedHalf, waits_for_no_receive_and_completes_nothing_that_was_not_finished) {
+  PairOptions options;
+  options.connection.rnr_retry = 1;
+  Pair pair(options);
+  warm_up(pair);
+  bool held_up = false, stopped = false;
+  pair.network().add_filter([&](const PacketView& p) {
+    stopped = stopped || p.is(DataOp::kStreamStop);
+    const bool body = p.is(DataOp::kWrite) && p.data()->offset == 0;
+    held_up = held_up || body;
+    return body;
+  });
+  ASSERT_TRUE(pair.qa.write(1, {pair.ma.sge(0, 10000)}, pair.mb.addr, pair.mb.rkey));
+  ASSERT_TRUE(pair.qa.send(2, {pair.ma.sge(0, 100)}));
+  pair.run_for(micros(300));  // the peer has said that there is no receive
+  ASSERT_TRUE(pair.qb.to_error());
+  const Time begin = pair.now();
+  EXPECT_TRUE(completes(pair, pair.qa, 1, WcStatus::kRetryExcErr));
+  EXPECT_GE(pair.now() - begin, millis(100)) << "one try of the queue pair";
+  EXPECT_TRUE(completes(pair, pair.qa, 2, WcStatus::kWrFlushErr));
+  EXPECT_TRUE(held_up && stopped);
+}
+
 }  // namespace
 }  // namespace mroce::test
