@@ -32,7 +32,11 @@ void Run::final_round() {
   for (const auto& link : links_) {
     oracle_.check_finished(*link);
     if (link->must_succeed() && !finished(*link)) {
-      oracle_.report("stall", "an idle link did not serve a few more work requests");
+      oracle_.report("stall",
+                     fmt::format("an idle link between {:#x} of {} and {:#x} of {} did not serve a few "
+                                 "more work requests",
+                                 link->side[0].qp.number, link->side[0].endpoint->name(),
+                                 link->side[1].qp.number, link->side[1].endpoint->name()));
     }
   }
   if (o_.meetings && oracle_.violations().empty()) meet();
@@ -69,6 +73,10 @@ void Run::meet() {
   const size_t before = links_.size();
   for (size_t a = 0; a < hosts_.size(); ++a) {
     for (size_t b = a + 1; b < hosts_.size(); ++b) add_link(*hosts_[a], *hosts_[b]);
+  }
+  // An application that gives its CQs just the room that it needs makes more when it needs more.
+  if (o_.resizes) {
+    for (const auto& cq : cqs_) resize(*cq);
   }
   serve_all(kFinalRoundOfSoak);
   look_everywhere();

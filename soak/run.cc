@@ -241,12 +241,16 @@ RunResult Run::go() {
   const Time begin = world_.now();
   Time calm_at = kNever;
   Time give_up = kNever;
+  Time moved_at = begin;  // the last completion
   quiet_at_ = begin + o_.span + o_.longest_outage;
   uint64_t pace = o_.pace_us;  // us between doings
   if (pace == 0) pace = rng_.chance(0.7) ? 100 : 5000;
   while (!(all_posted() && all_finished()) && world_.now() < give_up) {
     act();
-    const bool patient = calm_ && world_.now() > calm_at + seconds(2);  // a long time-out, or a stall
+    // A long time-out, or a stall. While something moves the applications keep up: receives of which there is
+    // room for a few only would become the bottleneck.
+    const bool patient = calm_ && world_.now() > std::max(calm_at, moved_at) + seconds(2);
+    const uint64_t completions = result_.completions;
     const Nanos rest = patient ? millis(50) : micros(static_cast<int64_t>(rng_.between(1, pace)));
     world_.run_until(
         [this] {
@@ -254,6 +258,7 @@ RunResult Run::go() {
           return false;
         },
         rest);
+    if (result_.completions != completions) moved_at = world_.now();
     if (calm_at == kNever && (all_posted() || world_.now() - begin > o_.longest_work)) {
       calm_at = world_.now() + micros(static_cast<int64_t>(rng_.below(300000)));
     }
