@@ -79,10 +79,15 @@ void check_body(wire::In datagram, const wire::Common& header) {
     case wire::Type::kVersion:
       return check<wire::VersionList>(datagram, wire::decode_version, with(wire::encode_version));
     case wire::Type::kInit:
-    case wire::Type::kInitAck:
+    case wire::Type::kInitAck: {
+      wire::Init foreign;  // of which only the fixed part is read
+      if (wire::decode_init(datagram, foreign) && foreign.magic != wire::kMagic) return;
       return check<wire::Init>(datagram, wire::decode_init, [&](const wire::Init& init, wire::Out out) {
-        return init.magic == wire::kMagic ? wire::encode_init(header, init, 0, out) : wire::In{}.size();
+        return wire::encode_init(header, init, 0, out);
       });
+    }
+    case wire::Type::kRetry:
+      return check<wire::Retry>(datagram, wire::decode_retry, with(wire::encode_retry));
     default:
       return;
   }
