@@ -309,17 +309,19 @@ void add_refusals(std::vector<Assertion>& out) {
           {"9.3/odd-offset",
            "§9.3-9",
            Level::kMust,
-           "Check: offset is a multiple of the payload MTU; payload = min(payload MTU, length − offset); no "
-           "more bytes than the message has; for READ and atomics offset 0; Else: it MUST be rejected with "
-           "INVALID, and the message fails.",
+           "Check: offset is a multiple of the payload MTU; for WRITE* and SEND*: payload = "
+           "min(payload MTU, length − offset), not empty unless length is 0, and no more bytes than "
+           "the message has; for READ and atomics: offset 0 and no payload; Else: it MUST be "
+           "rejected with INVALID, and the message fails.",
            {},
            odd_offset},
           {"9.3/short-piece",
            "§9.3-9",
            Level::kMust,
-           "Check: offset is a multiple of the payload MTU; payload = min(payload MTU, length − offset); no "
-           "more bytes than the message has; for READ and atomics offset 0; Else: it MUST be rejected with "
-           "INVALID, and the message fails.",
+           "Check: offset is a multiple of the payload MTU; for WRITE* and SEND*: payload = "
+           "min(payload MTU, length − offset), not empty unless length is 0, and no more bytes than "
+           "the message has; for READ and atomics: offset 0 and no payload; Else: it MUST be "
+           "rejected with INVALID, and the message fails.",
            {},
            short_piece},
           {"9.3/contradicting-pieces",
