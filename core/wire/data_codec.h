@@ -71,7 +71,7 @@ inline bool decode_extension(const std::byte* p, Data& out) {
     case DataOp::kSendImm:
     case DataOp::kSendInv:
       out.rqsn = get<at::ext_send::rqsn>(p);
-      out.imm = get<at::ext_send::imm>(p);
+      out.imm = out.op == DataOp::kSend ? 0 : get<at::ext_send::imm>(p);
       return true;
     case DataOp::kReadReq:
       out.va = get<at::ext_read_req::va>(p);
@@ -88,7 +88,7 @@ inline bool decode_extension(const std::byte* p, Data& out) {
       out.rkey = get<at::ext_atomic::rkey>(p);
       out.rdslot = get<at::ext_atomic::rdslot>(p);
       out.operand = get<at::ext_atomic::operand>(p);
-      out.compare = get<at::ext_atomic::compare>(p);
+      out.compare = out.op == DataOp::kFetchAdd ? 0 : get<at::ext_atomic::compare>(p);
       return true;
     case DataOp::kAtomicResp:
       out.rdslot = get<at::ext_atomic_resp::rdslot>(p);

@@ -48,6 +48,21 @@ TEST(RoundTrip, the_reserved_flag_is_sent_as_zero_and_ignored) {
   EXPECT_EQ(back.flags, flag::kAckRequest);
 }
 
+TEST(RoundTrip, what_send_and_fetch_add_do_not_use_is_ignored) {
+  for (const DataOp op : {DataOp::kSend, DataOp::kFetchAdd}) {
+    Data data;
+    data.op = op;
+    data.length = 8;
+    Bytes bytes = encoded_data(Common{}, data, {});
+    const size_t unused = op == DataOp::kSend ? 4 : 8;  // the last bytes of the extension
+    std::fill(bytes.end() - static_cast<std::ptrdiff_t>(unused), bytes.end(), std::byte{0xff});
+    Data back;
+    In payload;
+    ASSERT_TRUE(decode_data(Exact(bytes).view(), Common{}, back, payload));
+    EXPECT_EQ(back, data);
+  }
+}
+
 TEST(RoundTrip, every_opcode_of_data_comes_back_with_its_payload) {
   Rng rng(kSeed);
   for (int i = 0; i < kRounds; ++i) {
