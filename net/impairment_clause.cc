@@ -240,7 +240,7 @@ tl::expected<std::vector<ImpairmentClause>, std::string> parse_clauses(std::stri
       return tl::unexpected(fmt::format("impair: more than {} clauses; merge some of them", kMaxClauses));
     }
     ImpairmentClause clause;
-    if (auto problem = read_clause(part, clause)) return tl::unexpected("impair: " + *problem);
+    if (auto problem = read_clause(part, clause)) return tl::unexpected(printable("impair: " + *problem));
     clauses.push_back(std::move(clause));
   }
   return clauses;

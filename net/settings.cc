@@ -146,12 +146,12 @@ tl::expected<void, std::string> Settings::set(std::string_view name, std::string
   const auto index = index_of(name);
   if (!index) {
     const auto near = nearest_setting(name);
-    return tl::unexpected(fmt::format(
+    return tl::unexpected(printable(fmt::format(
         "{}: there is no setting '{}'; {}", as_written(name, value, origin), name,
-        near ? fmt::format("did you mean {}?", *near) : std::string("`mroce run --help` lists them")));
+        near ? fmt::format("did you mean {}?", *near) : std::string("`mroce run --help` lists them"))));
   }
   if (const auto refused = refusal(name, value)) {
-    return tl::unexpected(fmt::format("{}: {}", as_written(name, value, origin), *refused));
+    return tl::unexpected(printable(fmt::format("{}: {}", as_written(name, value, origin), *refused)));
   }
   values_[*index] = {std::string(value), std::string(origin)};
   return {};

@@ -41,6 +41,16 @@ TEST(Settings, every_default_is_accepted_by_its_own_rule) {
   }
 }
 
+TEST(Settings, a_refusal_can_be_shown_on_a_terminal_whatever_it_quotes) {
+  Settings settings;
+  for (const std::string name : {"impair", "paths", "log", "no\x1bsuch"}) {
+    const auto refused = settings.set(name, "dow\x9b\x1b[2J=1s," + std::string(5000, 'x'), "environment");
+    ASSERT_FALSE(refused.has_value()) << name;
+    EXPECT_LT(refused.error().size(), 1100u);
+    for (const char c : refused.error()) EXPECT_TRUE(c >= ' ' && c <= '~') << name << ": " << refused.error();
+  }
+}
+
 TEST(Settings, defaults_are_read_as_numbers_and_flags) {
   const Settings settings;
   EXPECT_EQ(settings.number("paths"), 4u);
