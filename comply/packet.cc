@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <utility>
+
+#include "core/wire/names.h"
 
 namespace mroce::comply {
 
@@ -116,23 +117,13 @@ void decode_opened(Packet& packet, const std::optional<Bytes>& plain) {
 namespace {
 
 std::string_view name_of(Type type) {
-  constexpr std::array<std::string_view, 13> kNames = {"INIT", "INIT_ACK", "RETRY",     "VERSION", "DATA",
-                                                       "ACK",  "PROBE",    "PROBE_ACK", "CLOSE",   "RESET",
-                                                       "UD",   "CM",       "CLOSE_ACK"};
-  const auto index = static_cast<size_t>(type);
-  return index < kNames.size() ? kNames[index] : "type?";
+  const std::string_view name = wire::short_name(type);
+  return name.empty() ? "type?" : name;
 }
 
 std::string_view name_of(DataOp op) {
-  constexpr std::array<std::string_view, 11> kMessages = {"WRITE",     "WRITE_IMM",   "SEND",      "SEND_IMM",
-                                                          "SEND_INV",  "READ_REQ",    "READ_RESP", "CAS",
-                                                          "FETCH_ADD", "ATOMIC_RESP", "VOID"};
-  constexpr std::array<std::string_view, 7> kStreams = {"OPEN", "ACCEPT",  "REFUSE",       "CLOSE",
-                                                        "STOP", "BLOCKED", "CREDIT_RETURN"};
-  const auto index = static_cast<size_t>(op);
-  if (index < kMessages.size()) return kMessages[index];
-  const size_t stream = index - static_cast<size_t>(DataOp::kStreamOpen);
-  return stream < kStreams.size() ? kStreams[stream] : "opcode?";
+  const std::string_view name = wire::short_name(op);
+  return name.empty() ? "opcode?" : name;
 }
 
 std::string describe_extension(const wire::Data& data) {
