@@ -95,6 +95,12 @@ struct TxHalf {
   bool ready = false;                // is in the connection's scheduling ring
   uint32_t deficit = 0;              // bytes left of this turn
 
+  // The oldest work request is over. Behind a rewind those after `next` may be over before it gets there.
+  void pop_oldest() {
+    sq.pop();
+    if (accepted < sq.begin()) accepted = sq.begin();
+    if (next < sq.begin()) next = sq.begin();
+  }
   void stop_rewind() {
     voids_open = 0;
     rewind_from = UINT64_MAX;

@@ -198,8 +198,7 @@ void Engine::Impl::complete_requests(Time now, QueuePair& qp) {
     }
     if (!wqe.done()) break;
     push_send_completion(qp, wqe, WcStatus::kSuccess);
-    tx.sq.pop();
-    if (tx.accepted < tx.sq.begin()) tx.accepted = tx.sq.begin();
+    tx.pop_oldest();
   }
   if (tx.idle()) tx.working_since = kNever;
   if (qp.state == QpState::kSqd) check_drained(qp);

@@ -245,10 +245,9 @@ void Engine::Impl::on_stream_stop(Time now, QueuePair& qp, uint32_t msn, const S
   tx.ready = false;
   while (tx.sq.begin() < unfinished && (!tx.sq.front().wants_response() || tx.sq.front().responded)) {
     push_send_completion(qp, tx.sq.front(), WcStatus::kSuccess);
-    tx.sq.pop();
+    tx.pop_oldest();
   }
   tx.accepted = tx.sq.begin();
-  tx.next = std::max(tx.next, tx.sq.begin());
   if (!tx.sq.empty() && tx.sq.front().started) {
     const bool refused = body.reason == StopReason::kFailed && tx.sq.begin() == unfinished;
     // The peer may have had all of it in custody: that does not make it done.
