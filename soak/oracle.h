@@ -39,7 +39,6 @@ class Oracle {
   void remove_link(Link& link);                         // both sides destroyed; checks what its flows left
   void before_post(Flow& flow, Op& op);
   void posted(Flow& flow, Op& op);
-  void post_refused(Op& op);
   void forget_op_memory(Op& op, Endpoint& endpoint);
   void disturbed(Link& link);  // the application breaks it
   void destroyed(Side& side);

@@ -49,11 +49,24 @@ bool Run::wants_to_post(const Side& side) const {
   return open_end || (!flow.failed && flow.next_post < flow.main_ops * 3 / 4);
 }
 
+// Nothing will be told of what is outstanding.
+bool Run::awaits_nothing(const Flow& flow) const {
+  if (flow.next_end == flow.next_post) return false;
+  return std::none_of(flow.ops.begin() + static_cast<ptrdiff_t>(flow.next_end),
+                      flow.ops.begin() + static_cast<ptrdiff_t>(flow.next_post),
+                      [](const Op& op) { return op.signaled(); });
+}
+
 void Run::post_some(Side& side) {
   Flow& flow = *side.out;
   for (uint64_t count = rng_.between(1, 12); count > 0 && wants_to_post(side); --count) {
     Op& op = flow.ops[flow.next_post];
-    if (op.local_bytes == 0 && !prepare(flow, op)) return;
+    if (op.local_bytes == 0 && !prepare(flow, op)) {
+      if (!awaits_nothing(flow) || op.flaw != Flaw::kNone || op.is_atomic()) return;
+      // It would wait for ever for what it holds itself, or others do who wait like it.
+      op.length = 0;
+      op.flags |= send_flag::kSignaled;
+    }
     SendWr wr;
     wr.wr_id = op.id;
     wr.opcode = op.opcode;
@@ -72,6 +85,7 @@ void Run::post_some(Side& side) {
         oracle_.report("post", fmt::format("refused with error {}: {}", static_cast<int>(status.error()),
                                            describe(flow, op)));
       }
+      take_back(flow, op);
       return;
     }
     oracle_.posted(flow, op);

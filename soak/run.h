@@ -66,7 +66,9 @@ class Run {
   void make_flawed(Flow& flow, Op& op);
   void place_target(Flow& flow, Op& op);
   uint32_t random_length(uint32_t most);
-  bool prepare(Flow& flow, Op& op);  // gives it buffers; false: none free
+  bool awaits_nothing(const Flow& flow) const;
+  bool prepare(Flow& flow, Op& op);    // gives it buffers; false: none free
+  void take_back(Flow& flow, Op& op);  // what it was given: it was not posted
   std::vector<Sge> split(uint64_t addr, uint32_t bytes, uint32_t lkey, uint32_t most);
 
   // setup.cc

@@ -143,6 +143,7 @@ void Run::write_script(Flow& flow, bool flawed) {
     if (i == flaw_at) make_flawed(flow, op);
     flow.ops.push_back(std::move(op));
   }
+  if (flaw_at != UINT32_MAX && flaw_at != 0) flow.ops[flaw_at - 1].flags |= send_flag::kSignaled;
   flow.ops.back().flags |= send_flag::kSignaled;
   flow.main_ops = flow.ops.size();
   for (uint32_t i = 0; i < kFinalOps; ++i) {
@@ -188,6 +189,14 @@ bool Run::prepare(Flow& flow, Op& op) {
     fill_pattern(bytes, op.pattern);
   }
   return true;
+}
+
+void Run::take_back(Flow& flow, Op& op) {
+  if (op.local_bytes == 0) return;
+  oracle_.forget_op_memory(op, *flow.requester->endpoint);
+  host_of(*flow.requester).free.give_back(op.local, op.local_bytes);
+  op.local_bytes = 0;
+  op.sges.clear();
 }
 
 }  // namespace mroce::soak
