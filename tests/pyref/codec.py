@@ -9,7 +9,7 @@ import struct
 from .codepoints import (HEADER_BYTES, LAST_PATH, LEAST_DATAGRAM, LEAST_INIT, STREAM_CONTROL, TRAILER_BYTES, VERSION,
                          Drop, PacketType)
 from .control_codec import (decode_ack, decode_close, decode_init, decode_probe, decode_probe_ack, decode_reset,
-                            decode_version, encode_ack, encode_init, encode_probe, encode_small)
+                            decode_retry, decode_version, encode_ack, encode_init, encode_probe, encode_small)
 from .crc32c import crc32c, seal
 from .data_codec import decode_data, encode_data
 from .packets import Ack, Body, Data, Datagram, Header, Init, Probe
@@ -22,22 +22,27 @@ def encode_header(header: Header) -> bytes:
                        header.pseq, header.ts)
 
 
-def encode_body(body: Body, flags: int) -> bytes:
+def encode_body(body: Body, flags: int, trailer: int = TRAILER_BYTES) -> bytes:
     if isinstance(body, Data):
         return encode_data(body, flags)
     if isinstance(body, Ack):
         return encode_ack(body)
     if isinstance(body, Init):
-        return encode_init(body)
+        return encode_init(body, flags, trailer)
     if isinstance(body, Probe):
         return encode_probe(body)
     return encode_small(body)
 
 
-def encode(datagram: Datagram) -> bytes:
-    """The datagram with its trailer."""
+def encode_open(datagram: Datagram, trailer: int) -> bytes:
+    """The datagram before its trailer, which will have that many bytes."""
     header = datagram.header
-    return seal(encode_header(header) + encode_body(datagram.body, header.flags))
+    return encode_header(header) + encode_body(datagram.body, header.flags, trailer)
+
+
+def encode(datagram: Datagram) -> bytes:
+    """The datagram with the trailer of mode 0."""
+    return seal(encode_open(datagram, TRAILER_BYTES))
 
 
 def parse_header(raw: bytes) -> Header:
@@ -50,15 +55,26 @@ def good_trailer(raw: bytes) -> bool:
     return crc32c(raw[:-TRAILER_BYTES]) == int.from_bytes(raw[-TRAILER_BYTES:], "big")
 
 
-def check_frame(raw: bytes) -> Header:
-    """Checks 1 to 4 of §3.13, in their order."""
+def check_head(raw: bytes) -> Header:
+    """Checks 1 and 2 of §3.13."""
     if len(raw) < LEAST_DATAGRAM:
         raise Drop("drop_truncated")
     header = parse_header(raw)
     if header.version != VERSION:
         raise Drop("drop_version")
+    return header
+
+
+def check_crc(raw: bytes) -> None:
+    """Check 3 where the trailer is that of mode 0."""
     if not good_trailer(raw):
         raise Drop("drop_crc")
+
+
+def check_frame(raw: bytes) -> Header:
+    """Checks 1 to 4 of §3.13, in their order, as in mode 0."""
+    header = check_head(raw)
+    check_crc(raw)
     if header.type == PacketType.INIT and len(raw) < LEAST_INIT:
         raise Drop("drop_truncated")
     return header
@@ -76,21 +92,21 @@ def check_type(header: Header) -> None:
         raise Drop("drop_type")
 
 
-def decode_body(header: Header, raw: bytes) -> Body:
-    """Check 8: the body of a datagram whose frame is good."""
-    body = raw[HEADER_BYTES:-TRAILER_BYTES]
+def decode_body(header: Header, raw: bytes, trailer: int = TRAILER_BYTES) -> Body:
+    """Check 8: the body of a datagram whose frame is good; in mode 2 its payload has been decrypted."""
+    body = raw[HEADER_BYTES:-trailer]
     kind = header.type
     if kind == PacketType.DATA:
         return decode_data(body, header.flags)
     if kind == PacketType.ACK:
         return decode_ack(body)
     if kind in (PacketType.INIT, PacketType.INIT_ACK):
-        return decode_init(body)
+        return decode_init(body, header.flags, trailer)
     if kind == PacketType.PROBE:
         return decode_probe(body)
     decoders = {PacketType.PROBE_ACK: decode_probe_ack, PacketType.CLOSE: decode_close,
                 PacketType.CLOSE_ACK: decode_close, PacketType.RESET: decode_reset,
-                PacketType.VERSION: decode_version}
+                PacketType.RETRY: decode_retry, PacketType.VERSION: decode_version}
     return decoders[PacketType(kind)](body, header.flags)
 
 

@@ -6,9 +6,10 @@ VERSION = 1
 MAGIC = 0x6D524F43
 HEADER_BYTES = 16
 TRAILER_BYTES = 4
+TAG_BYTES = 16  # the trailer of mode 2
 LEAST_DATAGRAM = HEADER_BYTES + TRAILER_BYTES
 LEAST_INIT = 1200
-OVERHEAD = 60  # full packet size = payload MTU + 60 (§3.14)
+OVERHEAD = {0: 60, 2: 72}  # full packet size less payload MTU, by security mode (§3.14)
 STREAM_CONTROL_BYTES = 32
 LAST_PATH = 63
 MAX_BLOCKS = 4
@@ -18,14 +19,16 @@ MAX_RECLAIMS = 16
 MAX_PROBE_STREAMS = 64
 MAX_PORTS = 8
 MAX_VERSIONS = 16
+MAX_COOKIE = 64
 BITS24 = 0xFFFFFF
 
 
 class PacketType(IntEnum):
-    """§3.3. Reserved types (2, 10, 11) are absent: whoever looks them up finds nothing."""
+    """§3.3. Reserved types (10, 11) are absent: whoever looks them up finds nothing."""
 
     INIT = 0
     INIT_ACK = 1
+    RETRY = 2
     VERSION = 3
     DATA = 4
     ACK = 5
@@ -106,6 +109,8 @@ class Tlv(IntEnum):
     RQ_CREDIT = 2
     PORT_STATUS = 3
     CREDIT_RECLAIM = 6
+    KEY_SHARE = 7
+    COOKIE = 8
 
 
 PLACED = frozenset({Opcode.WRITE, Opcode.WRITE_IMM, Opcode.SEND, Opcode.SEND_IMM, Opcode.SEND_INV})

@@ -5,13 +5,15 @@ from typing import Any, Callable
 from .arguments import MOST32, CommandError, Request, choice, flag, number, octets, rights, wide
 from .codepoints import ATOMICS, BITS24, Opcode
 from .endpoint import Endpoint, Limits
-from .handshake import wire_address
+from .identity import POLICIES, Security
+from .key_schedule import PSK_BYTES
 from .queue_pair import ALL_ACCESS, FLUSHED, QueuePair, Receive
 from .responder import Responder
+from .small_codings import wire_address
 from .work_request import COMPLETION_NAMES, OPCODES, WorkRequest
 
 IMPLEMENTATION = "mroce pyref 1"
-FEATURES = ["requester", "read", "atomics"]
+FEATURES = ["requester", "read", "atomics", "initiator", "mode2", "retry"]
 MOST_REGION = 1 << 26
 MOST_MEMORY = 1 << 28
 MOST_TRANSFER = 16384
@@ -73,18 +75,27 @@ class Session:
         asked = request.get("limits", {})
         if not isinstance(asked, dict):
             raise CommandError("limits must be an object")
-        if number(request, "mode", 0, 255, 0) != 0:
-            raise CommandError("this target has security mode 0 only", True)
+        security = self._security(request)
         seed = number(request, "seed", 0, (1 << 64) - 1) if "seed" in request else None
         limits = Limits(number(asked, "max_paths", 1, 32, 4), number(asked, "max_payload", 512, 4096, 4096),
                         number(asked, "cpsn_window", 64, 1 << 20, 16384), number(asked, "max_rd_atomic", 0, 255, 16),
-                        number(asked, "max_connections", 1, 4096, 4096))
+                        number(asked, "max_connections", 1, 4096, 4096), self.responder.key_update)
         self.end()
         try:
-            endpoint = self.responder.start(limits, seed)
+            endpoint = self.responder.start(limits, seed, security)
         except OSError as error:
             raise CommandError(f"the endpoint cannot be opened: {error}") from error
         return {"address": endpoint.address, "port": endpoint.port, "slot": endpoint.slot, "planes": 1}
+
+    @staticmethod
+    def _security(request: Request) -> Security:
+        mode = number(request, "mode", 0, 255, 0)
+        if mode not in (0, 2):
+            raise CommandError("this target has the security modes 0 and 2 only", True)
+        psk = octets(request, "psk") if "psk" in request else None
+        if psk is not None and len(psk) != PSK_BYTES:
+            raise CommandError(f"psk must have {PSK_BYTES} bytes")
+        return Security(POLICIES["require" if mode == 2 else "off"], psk if mode == 2 else None)
 
     def cmd_stop(self, _: Request) -> None:
         self.endpoint.shutdown(self.responder.now())

@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING, Callable
 
 from . import streams
 from .acknowledger import BURST_ACK, Acknowledger
-from .codec import check_type, decode_body, encode
-from .codepoints import OVERHEAD, RESPONSES, STREAM_CONTROL, Drop, Flag, Nak, Opcode, PacketType
+from .codec import check_crc, check_type, decode_body, encode, encode_open
+from .codepoints import (OVERHEAD, RESPONSES, STREAM_CONTROL, TAG_BYTES, TRAILER_BYTES, Drop, Flag, Nak, Opcode,
+                         PacketType)
+from .identity import OwnEnd
+from .key_schedule import Schedule
 from .numbers import MASK32, expand
 from .packets import (Ack, Body, Close, CreditTlv, Data, Datagram, Header, Init, Probe, ProbeAck, Reset, StreamControl)
+from .protection import MOST_FAILURES, Sealer, Unsealer
 from .receive_window import CpsnWindow, ReceivedPath
 from .data_codec import encoded_bytes
 from .send_side import Packet, SendSide, nothing
-from .small_codings import ts_of
+from .small_codings import ts_of, wire_address
 from .verdict import ACCEPT, DROP, Verdict, reject
 
 if TYPE_CHECKING:
-    from .endpoint import Endpoint
+    from .endpoint import Address, Endpoint
 
 MILLI = 1_000_000
 SILENCE = 5000 * MILLI
@@ -38,25 +42,30 @@ TAKEN = {
 }
 TAKEN["draining"] = TAKEN["open"]
 ALIVE = {PacketType.DATA, PacketType.ACK, PacketType.PROBE, PacketType.PROBE_ACK}
+NEVER_SEALED = {PacketType.RETRY, PacketType.VERSION, PacketType.RESET}
 
 
 class Connection:
-    def __init__(self, endpoint: Endpoint, cid: int, init: Init, peer_wire: bytes, peer: str, now: int) -> None:
-        source, limits = endpoint.source, endpoint.limits
-        self.endpoint, self.cid, self.init, self.now = endpoint, cid, init, now
-        self.peer = (peer, init.listen_port)
-        self.peer_wire = peer_wire
-        self.peer_addresses = {peer_wire} | {port.address for port in init.ports}
+    """`init` is the peer's INIT, or INIT_ACK if this end is the initiator."""
+
+    def __init__(self, endpoint: Endpoint, own: OwnEnd, init: Init, peer: Address, now: int, acceptor: bool,
+                 mode: int | None = None) -> None:
+        limits = endpoint.limits
+        self.endpoint, self.own, self.cid, self.init, self.now = endpoint, own, own.cid, init, now
+        self.acceptor, self.mode = acceptor, init.security if mode is None else mode
+        self.peer = peer
+        self.peer_wire = wire_address(peer[0])
+        self.peer_addresses = {self.peer_wire} | {port.address for port in init.ports}
         self.state = "open"
-        self.reset_token = source.randbytes(16)
+        self.init_transcript = b""
+        self.sealer: Sealer | None = None
+        self.unsealer: Unsealer | None = None
         self.payload_mtu = min(init.payload_mtu, limits.max_payload)
         window = min(init.cpsn_window, limits.cpsn_window)
         self.window = CpsnWindow(init.first_cpsn, window)
         self.acks = Acknowledger(self.window, self._credit_of)
-        self.first_pseq = source.getrandbits(32)
-        self.send = SendSide(source.getrandbits(32), self.first_pseq, window, self.payload_mtu + OVERHEAD,
+        self.send = SendSide(own.first_cpsn, own.first_pseq, window, self.payload_mtu + OVERHEAD[self.mode],
                              init.receive_buffer)
-        self.control_pseq = 0
         self.validated = False
         self.batch = 0
         self.last_received = self.last_data_sent = self.last_probe = now
@@ -67,20 +76,64 @@ class Connection:
     def shrink(self, payload_mtu: int) -> None:
         """A repeated INIT offers less (§4.4); nothing has been sent yet that depends on it."""
         self.payload_mtu = payload_mtu
-        self.send.full_size = payload_mtu + OVERHEAD
+        self.send.full_size = payload_mtu + OVERHEAD[self.mode]
+
+    # --- mode 2 (§10.3) ------------------------------------------------------------------------------------------
+
+    @property
+    def trailer(self) -> int:
+        return TAG_BYTES if self.mode == 2 else TRAILER_BYTES
+
+    def protect(self, keys: Schedule) -> None:
+        """The keys are known: from here on everything has a tag."""
+        sent, received = (keys.a2i, keys.i2a) if self.acceptor else (keys.i2a, keys.a2i)
+        self.sealer = Sealer(sent, self.endpoint.limits.key_update)
+        self.sealer.first_cpsn = self.send.first_cpsn
+        self.send.on_accepted = self.sealer.accepted
+        self.unsealer = Unsealer(received, self.init.first_pseq)
+
+    def unseal(self, header: Header, raw: bytes) -> bytes:
+        """Check 3 for datagrams of this connection, and the payload in clear."""
+        if self.unsealer is None:
+            if 2 in self.endpoint.security.modes:
+                check_crc(raw)
+            return raw
+        return self.unsealer.open(header, raw, self.now, self.send.timeout())
+
+    def _step_keys(self, now: int) -> None:
+        """Update the keys, ask for what must be known first, or give up (§10.3.4)."""
+        sealer = self.sealer
+        if sealer is None or sealer.update(self.send.next_cpsn) or not sealer.due:
+            return
+        if sealer.exhausted:
+            self.lose(failure=True)
+        elif now - self.last_probe >= self.send.timeout():
+            self.ask_limits()
 
     # --- arrival -------------------------------------------------------------------------------------------------
 
     def on_datagram(self, header: Header, raw: bytes, ce: bool, now: int) -> None:
-        """Checks 7 to 10 of §3.13, and what follows."""
+        """Check 3 in mode 2, 7 to 10 of §3.13, and what follows."""
         self.now = now
+        if header.type == PacketType.INIT_ACK:
+            return  # ignored in every state that is left, whatever its trailer is
+        trailer = self.trailer
+        if header.type in NEVER_SEALED:
+            trailer = TRAILER_BYTES
+        else:
+            try:
+                raw = self.unseal(header, raw)
+            except Drop:
+                if self.unsealer is not None and self.unsealer.failures >= MOST_FAILURES:
+                    self.lose(failure=True)
+                raise
         check_type(header)
         if header.type not in TAKEN[self.state]:
             return
         if header.type == PacketType.CLOSE_ACK:
             self.state = "closed"  # its body is not looked at (§4.10-9)
             return
-        body = decode_body(header, raw)
+        body = decode_body(header, raw, trailer)
         if header.type not in ALIVE:
             self._on_end(body)
             return
@@ -90,6 +143,8 @@ class Connection:
             self._on_ack(body)
         elif isinstance(body, Probe):
             self._on_probe(header, body)
+        elif isinstance(body, ProbeAck) and self.sealer is not None:
+            self.sealer.answered(body.token)
         self.validated = True
         self.last_received, self.waiting_since = now, None
 
@@ -178,7 +233,7 @@ class Connection:
 
     def _on_end(self, body: Body) -> None:
         if isinstance(body, Reset):
-            if not hmac.compare_digest(body.token, self.reset_token):
+            if not hmac.compare_digest(body.token, self.own.reset_token):
                 raise Drop("drop_reset")
             self.lose(failure=True)
         elif isinstance(body, Close):
@@ -232,17 +287,36 @@ class Connection:
 
         self.send.push(Packet(owner, build, accepted))
 
+    def header(self, kind: PacketType, flags: int = 0, pseq: int = 0) -> Header:
+        phase = self.sealer.flags() if self.sealer is not None else 0
+        return Header(kind, flags | phase, 0, 0, self.init.scid, pseq & MASK32, ts_of(self.now))
+
+    def _output(self, datagram: Datagram, pseq: int, ect: bool) -> None:
+        """With the trailer of the mode; `pseq` is the full number."""
+        if self.sealer is None:
+            raw = encode(datagram)
+        else:
+            raw = self.sealer.seal(datagram.header, pseq, encode_open(datagram, TAG_BYTES))
+        self.endpoint.output(raw, self.peer, ect)
+
+    def emit(self, datagram: Datagram) -> None:
+        """A control datagram; it gets its number here."""
+        pseq = self.own.control_pseq
+        self.own.control_pseq += 1
+        datagram.header.pseq = pseq & MASK32
+        self._output(datagram, pseq, False)
+
     def send_control_datagram(self, kind: PacketType, body: Body, flags: int = 0) -> None:
-        header = Header(kind, flags, 0, 0, self.init.scid, self.control_pseq & MASK32, ts_of(self.now))
-        self.control_pseq += 1
-        self.endpoint.output(encode(Datagram(header, body)), self.peer, False)
+        self.emit(Datagram(self.header(kind, flags), body))
 
     def ask_limits(self, *named: int) -> None:
-        """A PROBE of kind 0 (§4.9, §5.17); the token of a question need not be remembered."""
+        """A PROBE of kind 0 (§4.9, §5.17); its token matters only for an update of keys."""
         self.last_probe = self.now
         if self.waiting_since is None:
             self.waiting_since = self.now
         probe = Probe(self.endpoint.source.getrandbits(64), 0, list(named))
+        if self.sealer is not None:
+            self.sealer.tokens.add(probe.token)
         self.send_control_datagram(PacketType.PROBE, probe, Flag.AR)
 
     def _transmit(self, now: int) -> None:
@@ -250,12 +324,11 @@ class Connection:
         packet, sent = self.send.next(now), 0
         while packet is not None:
             data, flags = self.send.content(packet)
-            pseq = self.send.transmitted(packet, encoded_bytes(data), now)
+            pseq = self.send.transmitted(packet, encoded_bytes(data, self.trailer), now)
             sent += 1
             packet = self.send.next(now) if sent < MOST_BURST else None
-            header = Header(PacketType.DATA, flags | (0 if packet else Flag.AR), 0, 0, self.init.scid, pseq & MASK32,
-                            ts_of(now))
-            self.endpoint.output(encode(Datagram(header, data)), self.peer, True)
+            header = self.header(PacketType.DATA, flags | (0 if packet else Flag.AR), pseq)
+            self._output(Datagram(header, data), pseq, True)
         if sent:
             self.last_data_sent = now
             if self.waiting_since is None:
@@ -269,6 +342,8 @@ class Connection:
         self.batch = 0
         if self.state in ("open", "draining"):
             self.send.on_timer(now)
+            self._step_keys(now)
+        if self.state in ("open", "draining"):
             for ack in self.acks.build(now):
                 self.send_control_datagram(PacketType.ACK, ack)
             self._transmit(now)
@@ -301,4 +376,6 @@ class Connection:
             times.append(max(self.last_received, self.last_data_sent) + KEEPALIVE)
         if self.send.packets:
             times.append(self.send.last_accept + SILENCE)
+        if self.sealer is not None and self.sealer.due:
+            times.append(self.last_probe + self.send.timeout())
         return [time for time in times if time is not None]

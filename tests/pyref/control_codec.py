@@ -3,9 +3,9 @@
 import struct
 
 from .codepoints import (HEADER_BYTES, LAST_PATH, MAGIC, MAX_BLOCKS, MAX_PORTS, MAX_PROBE_STREAMS, MAX_VERSIONS,
-                         TRAILER_BYTES, Drop, Flag)
-from .packets import Ack, Close, Init, PathBlock, Port, Probe, ProbeAck, RawTlv, Reset, VersionList
-from .tlv import decode_ack_tlvs, decode_list, encode_ack_tlvs, encode_list
+                         MAX_COOKIE, Drop, Flag)
+from .packets import Ack, Close, Init, PathBlock, Port, Probe, ProbeAck, RawTlv, Reset, Retry, VersionList
+from .tlv import (decode_ack_tlvs, decode_init_tlvs, decode_list, encode_ack_tlvs, encode_init_tlvs, encode_list)
 
 INIT = struct.Struct("!IBBBBI16s16sQHHBBHIIIII")
 PORT = struct.Struct("!16sII")
@@ -15,25 +15,28 @@ BLOCK_TAIL = struct.Struct("!IIIH2x")
 BLOCK_BYTES = 56
 PROBE = struct.Struct("!QBB2x")
 CLOSE = struct.Struct("!II")
+RETRY = struct.Struct("!QB3x")
 
 
-def encode_init(init: Init) -> bytes:
+def encode_init(init: Init, flags: int, trailer: int) -> bytes:
     out = INIT.pack(init.magic, init.version_min, init.version_max, init.security, init.flags, init.scid,
                     init.endpoint_id, init.reset_token, init.nonce, init.listen_port, init.payload_mtu,
                     init.max_paths, len(init.ports), init.max_streams, init.cpsn_window, init.first_cpsn,
                     init.first_pseq, init.receive_buffer, init.known_cid)
     out += b"".join(PORT.pack(port.address, port.prefix_bits, port.rate_mbps) for port in init.ports)
-    return out.ljust(init.size - HEADER_BYTES - TRAILER_BYTES, b"\0")
+    if flags & Flag.EXT:
+        out += encode_init_tlvs(init)
+    return out.ljust(init.size - HEADER_BYTES - trailer, b"\0")
 
 
-def decode_init(body: bytes) -> Init:
+def decode_init(body: bytes, flags: int, trailer: int) -> Init:
     """INIT or INIT_ACK. Behind offset 95 nothing is looked at if the magic is another one (§3.10)."""
     if len(body) < INIT.size:
         raise Drop("drop_malformed")
     (magic, low, high, security, flags, scid, endpoint, token, nonce, listen, mtu, paths, nports, streams, window,
      cpsn, pseq, buffer, known) = INIT.unpack_from(body)
     init = Init(magic, low, high, security, flags, scid, endpoint, token, nonce, listen, mtu, paths, streams, window,
-                cpsn, pseq, buffer, known, [], len(body) + HEADER_BYTES + TRAILER_BYTES)
+                cpsn, pseq, buffer, known, [], len(body) + HEADER_BYTES + trailer)
     if magic != MAGIC:
         return init
     if not 1 <= nports <= MAX_PORTS or len(body) < INIT.size + nports * PORT.size:
@@ -41,6 +44,8 @@ def decode_init(body: bytes) -> Init:
     init.ports = [Port(*PORT.unpack_from(body, INIT.size + i * PORT.size)) for i in range(nports)]
     if any(port.prefix_bits > 128 for port in init.ports):
         raise Drop("drop_malformed")
+    if flags & Flag.EXT:
+        decode_init_tlvs(body[INIT.size + nports * PORT.size:], init)
     return init
 
 
@@ -122,7 +127,17 @@ def decode_version(body: bytes, flags: int) -> VersionList:
     return VersionList(list(body[4:4 + body[0]]), tlvs)
 
 
-def encode_small(body: ProbeAck | Close | Reset | VersionList) -> bytes:
+def decode_retry(body: bytes, flags: int) -> Retry:
+    if len(body) < RETRY.size:
+        raise Drop("drop_malformed")
+    nonce, length = RETRY.unpack_from(body)
+    if not 1 <= length <= MAX_COOKIE:
+        raise Drop("drop_malformed")
+    tlvs = _rest(body, RETRY.size + length, flags)
+    return Retry(nonce, bytes(body[RETRY.size:RETRY.size + length]), tlvs)
+
+
+def encode_small(body: ProbeAck | Close | Reset | Retry | VersionList) -> bytes:
     """The bodies that TLVs may follow."""
     if isinstance(body, ProbeAck):
         out = body.token.to_bytes(8, "big")
@@ -130,6 +145,8 @@ def encode_small(body: ProbeAck | Close | Reset | VersionList) -> bytes:
         out = CLOSE.pack(body.cack, body.reason)
     elif isinstance(body, Reset):
         out = body.token
+    elif isinstance(body, Retry):
+        out = RETRY.pack(body.nonce, len(body.cookie)) + body.cookie
     else:
         out = bytes((len(body.versions), 0, 0, 0)) + bytes(body.versions)
     return out + encode_list(body.tlvs)

@@ -2,12 +2,13 @@
 
 import struct
 
-from .codepoints import (BITS24, HEADER_BYTES, SIZED, STREAM_CONTROL, STREAM_CONTROL_BYTES, TRAILER_BYTES, Drop,
-                         Flag, Nak, Opcode, Reason)
+from .codepoints import (BITS24, HEADER_BYTES, SIZED, STREAM_CONTROL, STREAM_CONTROL_BYTES, Drop, Flag,
+                         Nak, Opcode, Reason)
 from .packets import Data, RawTlv, StreamControl
 from .tlv import decode_until_end, encode_list
 
 FIXED = struct.Struct("!IHBBIII")
+OP_AT = 6  # of the opcode in the body
 CONTROL = struct.Struct("!IIIIIBBBB8x")
 
 # Extension of each opcode: its layout, and the members in their order on the wire.
@@ -49,11 +50,24 @@ def encode_data(data: Data, flags: int) -> bytes:
     return out + (data.payload if data.control is None else encode_control(data.control))
 
 
-def encoded_bytes(data: Data) -> int:
+def encoded_bytes(data: Data, trailer: int) -> int:
     """Size of the whole datagram, trailer included, without TLVs."""
     extension = EXTENSIONS.get(data.op, NOTHING)[0].size
     payload = STREAM_CONTROL_BYTES if data.control is not None else len(data.payload)
-    return HEADER_BYTES + FIXED.size + extension + payload + TRAILER_BYTES
+    return HEADER_BYTES + FIXED.size + extension + payload + trailer
+
+
+def clear_bytes(body: bytes, flags: int) -> int:
+    """Where the payload begins in a body of DATA, of which nothing else has been checked; a Drop if that cannot be told
+    (§10.3.5-2)."""
+    if len(body) < FIXED.size or body[OP_AT] not in Opcode.__members__.values():
+        raise Drop("drop_malformed")
+    at = FIXED.size + EXTENSIONS.get(body[OP_AT], NOTHING)[0].size
+    if flags & Flag.EXT:
+        at += decode_until_end(body[at:])[1]
+    if at > len(body):
+        raise Drop("drop_malformed")
+    return at
 
 
 def decode_data(body: bytes, flags: int) -> Data:

@@ -10,13 +10,19 @@ from collections import Counter
 from dataclasses import dataclass
 
 from . import handshake, streams
-from .codec import check_frame, check_path
-from .codepoints import Drop, PacketType, Reason
-from .connection import Connection
+from .codec import check_crc, check_head, check_path
+from .codepoints import LEAST_INIT, Drop, PacketType, Reason
+from .connection import NEVER_SEALED, Connection
+from .identity import OwnEnd, Security
+from .initiator import Initiator
 from .memory import Memory
 from .queue_pair import QueuePair
+from .protection import UPDATE_AFTER
 from .receiving_half import ReceivingHalf
+from .retry import Cookies
 from .sending_half import SendingHalf
+from .small_codings import text_address
+from .work_request import RETRY
 
 Address = tuple[str, int]
 FIRST_STREAM, LAST_STREAM = 16, 65534
@@ -29,6 +35,7 @@ class Limits:
     cpsn_window: int = 16384
     max_rd_atomic: int = 16
     max_connections: int = 4096
+    key_update: int = UPDATE_AFTER
 
 
 @dataclass
@@ -40,13 +47,16 @@ class Output:
 
 class Endpoint:
     def __init__(self, address: str, port: int, slot: int, limits: Limits, source: random.Random,
-                 receive_buffer: int) -> None:
+                 receive_buffer: int, security: Security = Security()) -> None:
         self.address, self.port, self.slot, self.base_port = address, port, slot, port - slot
         self.limits, self.source, self.receive_buffer = limits, source, receive_buffer
+        self.security = security
         self.endpoint_id = source.randbytes(16)
+        self.cookies = Cookies(source.randbytes(32))
         self.memory = Memory(source)
         self.qps: dict[int, QueuePair] = {}
         self.connections: dict[int, Connection] = {}
+        self.initiators: dict[int, Initiator] = {}
         self.counters: Counter[str] = Counter()
         self.outbox: list[Output] = []
         self.ending = False
@@ -60,12 +70,17 @@ class Endpoint:
     def on_datagram(self, raw: bytes, source: Address, ce: bool, now: int) -> None:
         """One datagram; what is wrong with it is counted."""
         try:
-            header = check_frame(raw)
-            if header.type == PacketType.INIT:
+            header = check_head(raw)
+            is_init = header.type == PacketType.INIT
+            if is_init or header.type in NEVER_SEALED or 2 not in self.security.modes:  # else §3.13-17
+                check_crc(raw)
+            if is_init:
+                if len(raw) < LEAST_INIT:
+                    raise Drop("drop_truncated")
                 handshake.on_init(self, header, raw, source, now)
                 return
             check_path(header)
-            connection = self.connections.get(header.dcid)
+            connection = self.connections.get(header.dcid) or self.initiators.get(header.dcid)
             if connection is None:
                 raise Drop("drop_connection")
             connection.on_datagram(header, raw, ce, now)
@@ -87,6 +102,8 @@ class Endpoint:
             if qp.sending is not None:
                 qp.sending.on_timer(now)
         self._run_checks()
+        for initiator in list(self.initiators.values()):
+            initiator.poll(now)
         for connection in list(self.connections.values()):
             connection.poll(now)
             if connection.state == "closed":
@@ -103,6 +120,7 @@ class Endpoint:
 
     def deadline(self, now: int) -> int | None:
         times = [time for connection in self.connections.values() for time in connection.deadlines()]
+        times += [initiator.next_at for initiator in self.initiators.values()]
         for qp in self.qps.values():
             times += qp.sending.deadlines() if qp.sending is not None else []
         return min((time for time in times if time > now), default=None)
@@ -112,15 +130,32 @@ class Endpoint:
     def free_cid(self) -> int:
         while True:
             cid = self.source.getrandbits(32)
-            if cid and cid not in self.connections:
+            if cid and cid not in self.connections and cid not in self.initiators:
                 return cid
 
-    def connection_to(self, address: bytes, qpn: int) -> Connection | None:
-        """The newest open connection with the endpoint that has this queue pair (§4.3)."""
+    def connection_to(self, address: bytes, qpn: int, now: int) -> Connection | None:
+        """The newest open connection with the endpoint that has this queue pair (§4.3); one that is not validated yet is
+        waited for, and if there is none the endpoint becomes initiator."""
         port = self.base_port + (qpn >> 16)
-        fitting = [c for c in self.connections.values() if c.state == "open" and c.validated
-                   and c.peer[1] == port and address in c.peer_addresses]
-        return fitting[-1] if fitting else None
+        fitting = [c for c in self.connections.values() if c.state == "open" and c.peer[1] == port
+                   and address in c.peer_addresses]
+        if not fitting:
+            self._call((text_address(address), port), now)
+        return next((c for c in reversed(fitting) if c.validated), None)
+
+    def _call(self, peer: Address, now: int) -> None:
+        if self.ending or any(initiator.peer == peer for initiator in self.initiators.values()):
+            return
+        own = OwnEnd.make(self.free_cid(), self.source)
+        self.initiators[own.cid] = Initiator(self, own, peer, now)
+
+    def initiator_lost(self, initiator: Initiator) -> None:
+        """§4.3-7, §4.13: whoever waits for this connection fails."""
+        del self.initiators[initiator.own.cid]
+        for qp in list(self.qps.values()):
+            target = (text_address(qp.remote_address), self.base_port + (qp.remote_qpn >> 16))
+            if target == initiator.peer and qp.sending is not None and qp.sending.waits_to_open():
+                self.qp_error(qp, RETRY)
 
     def connection_ended(self, connection: Connection, failure: bool) -> None:
         """§4.13."""
@@ -138,6 +173,7 @@ class Endpoint:
     def shutdown(self, now: int) -> None:
         """The orderly end of the endpoint (§4.10)."""
         self.ending = True
+        self.initiators.clear()
         for qp in self.qps.values():
             if qp.receiving is not None:
                 streams.stop(qp.receiving, Reason.GONE)

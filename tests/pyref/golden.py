@@ -194,13 +194,21 @@ def plain(value: Any) -> Any:
     return value if value is None else int(value)
 
 
+def fields(datagram: Datagram) -> dict[str, Any]:
+    """Header and body; an INIT without TLVs does not speak of them."""
+    body = plain(dataclasses.asdict(datagram.body))
+    if isinstance(datagram.body, Init):
+        body = {name: value for name, value in body.items()
+                if value or name not in ("key_share", "cookie", "tlvs")}
+    return {"header": plain(dataclasses.asdict(datagram.header)), "body": body}
+
+
 def text() -> str:
     """The whole file; one vector to a line."""
     lines = []
     for name, datagram in vectors():
         entry = {"name": name, "type": PacketType(datagram.header.type).name, "hex": encode(datagram).hex(),
-                 "fields": {"header": plain(dataclasses.asdict(datagram.header)),
-                            "body": plain(dataclasses.asdict(datagram.body))}}
+                 "fields": fields(datagram)}
         lines.append(json.dumps(entry))
     return "[\n" + ",\n".join(lines) + "\n]\n"
 

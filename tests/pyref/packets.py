@@ -158,6 +158,23 @@ class VersionList:
 
 
 @dataclass
+class Retry:
+    """RETRY, §10.4."""
+
+    nonce: int = 0
+    cookie: bytes = b""
+    tlvs: list[RawTlv] = field(default_factory=list)
+
+
+@dataclass
+class KeyShare:
+    """TLV of INIT and INIT_ACK, §10.3.1."""
+
+    public_key: bytes = bytes(32)
+    key_id: bytes = bytes(8)
+
+
+@dataclass
 class Port:
     """A port in INIT: its address is 16 bytes, IPv4 as ::ffff:a.b.c.d (§3.10)."""
 
@@ -168,7 +185,8 @@ class Port:
 
 @dataclass
 class Init:
-    """INIT and INIT_ACK, §3.10. The encoder pads to `size`, trailer included."""
+    """INIT and INIT_ACK, §3.10. The encoder pads to `size`, trailer included. TLVs exist on the wire with EXT only; those
+    of unknown types stand behind the others."""
 
     magic: int = 0
     version_min: int = 1
@@ -190,14 +208,17 @@ class Init:
     known_cid: int = 0
     ports: list[Port] = field(default_factory=list)
     size: int = 1200
+    key_share: KeyShare | None = None
+    cookie: bytes | None = None
+    tlvs: list[RawTlv] = field(default_factory=list)
 
 
-Body = Union[Init, Data, Ack, Probe, ProbeAck, Close, Reset, VersionList]
+Body = Union[Init, Data, Ack, Probe, ProbeAck, Close, Reset, Retry, VersionList]
 
 BODY_CLASS: dict[int, type] = {
     PacketType.INIT: Init, PacketType.INIT_ACK: Init, PacketType.DATA: Data, PacketType.ACK: Ack,
     PacketType.PROBE: Probe, PacketType.PROBE_ACK: ProbeAck, PacketType.CLOSE: Close, PacketType.CLOSE_ACK: Close,
-    PacketType.RESET: Reset, PacketType.VERSION: VersionList,
+    PacketType.RESET: Reset, PacketType.RETRY: Retry, PacketType.VERSION: VersionList,
 }
 
 

@@ -10,6 +10,8 @@ import struct
 import time
 
 from .endpoint import Address, Endpoint, Limits
+from .identity import Security
+from .protection import UPDATE_AFTER
 
 SLOTS = 256
 ECN_MASK, ECT0, CE = 3, 2, 3
@@ -21,8 +23,8 @@ IP_MTU_DISCOVER, IPV6_MTU_DISCOVER, PMTUDISC_PROBE = 10, 23, 3
 class Responder:
     """The endpoint of one target, and its sockets; `start` makes both anew."""
 
-    def __init__(self, address: str, base_port: int) -> None:
-        self.address, self.base_port = address, base_port
+    def __init__(self, address: str, base_port: int, key_update: int = UPDATE_AFTER) -> None:
+        self.address, self.base_port, self.key_update = address, base_port, key_update
         self.family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self.endpoint: Endpoint | None = None
         self.receiver: socket.socket | None = None
@@ -32,7 +34,7 @@ class Responder:
     def now() -> int:
         return time.monotonic_ns()
 
-    def start(self, limits: Limits, seed: int | None) -> Endpoint:
+    def start(self, limits: Limits, seed: int | None, security: Security = Security()) -> Endpoint:
         self.end()
         slot = self._bind()
         assert self.receiver is not None
@@ -42,7 +44,7 @@ class Responder:
         self._forbid_fragments(self.sender)
         source = random.SystemRandom() if seed is None else random.Random(seed)
         buffer = self.receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
-        self.endpoint = Endpoint(self.address, self.base_port + slot, slot, limits, source, buffer)
+        self.endpoint = Endpoint(self.address, self.base_port + slot, slot, limits, source, buffer, security)
         return self.endpoint
 
     def _bind(self) -> int:

@@ -7,12 +7,12 @@ from typing import Any
 from .codec import decode, encode
 from .codepoints import MAGIC, Flag, Opcode, PacketType
 from .endpoint import Address, Endpoint, Limits
-from .handshake import wire_address
 from .memory import Region
 from .numbers import MASK32, expand
 from .packets import Ack, Body, Data, Datagram, Header, Init, Port, Probe, StreamControl
 from .queue_pair import QueuePair, Receive
 from .receive_window import CpsnWindow, ReceivedPath
+from .small_codings import wire_address
 from .work_request import OPCODES, WorkRequest
 
 MILLI = 1_000_000

@@ -55,7 +55,7 @@ class Producer(Protocol):
     def next_packet(self) -> Packet | None: ...
 
 
-def nothing(_: bool) -> None:
+def nothing(_: int) -> None:
     """For packets whose acceptance interests nobody."""
 
 
@@ -77,6 +77,7 @@ class SendSide:
         self.srtt = self.rttvar = 0
         self.expiries, self.timer_from = 0, 0
         self.last_accept = 0
+        self.on_accepted: Callable[[int], None] = nothing
 
     # --- sending -------------------------------------------------------------------------------------------------
 
@@ -183,7 +184,7 @@ class SendSide:
         flight = self.flights.get(largest)
         if flight is not None and not flight.lost and block.vector & 1 and block.ack_delay != 0xFFFF:
             age = now - flight.time
-            self._sample(max(1, age - min(block.ack_delay * 64, age)))
+            self.sample(max(1, age - min(block.ack_delay * 64, age)))
         for distance in range(256):
             if block.vector >> distance & 1 and largest - distance in self.flights:
                 self._acknowledge(largest - distance, now)
@@ -201,7 +202,7 @@ class SendSide:
         self.cwnd += 1 / self.cwnd
         self._accept(flight.packet, now)
 
-    def _sample(self, rtt: int) -> None:
+    def sample(self, rtt: int) -> None:
         if self.srtt == 0:
             self.srtt, self.rttvar = rtt, rtt // 2
         else:
@@ -224,6 +225,7 @@ class SendSide:
         if self.packets.pop(packet.cpsn, None) is None:
             return
         self.last_accept = now
+        self.on_accepted(packet.cpsn)
         self._land(packet.newest)
         while self.oldest < self.next_cpsn and self.oldest not in self.packets:
             self.oldest += 1

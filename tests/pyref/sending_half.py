@@ -66,12 +66,15 @@ class SendingHalf:
         owner = None if op == Opcode.STREAM_CLOSE else self
         self.connection.send_control(op, body, msn, owner, self._closed if done else nothing)
 
+    def waits_to_open(self) -> bool:
+        """Whether nothing but a connection is missing."""
+        return (self.state == "closed" and bool(self.requests) and self.qp.state == "rts" and self.err_at is None
+                and self.failing is None)
+
     def maybe_open(self, now: int) -> None:
-        if self.state != "closed" or not self.requests or self.qp.state != "rts" or now < self.open_at:
+        if not self.waits_to_open() or now < self.open_at:
             return
-        if self.err_at is not None or self.failing is not None:
-            return
-        connection = self.endpoint.connection_to(self.qp.remote_address, self.qp.remote_qpn)
+        connection = self.endpoint.connection_to(self.qp.remote_address, self.qp.remote_qpn, now)
         if connection is None:
             return
         self.connection, self.state = connection, "opening"

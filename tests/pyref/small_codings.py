@@ -1,4 +1,6 @@
-"""Small codings of §3.11, and the ACK delay of §5.6."""
+"""Small codings of §3.11, the ACK delay of §5.6, and addresses (§3.10)."""
+
+from ipaddress import ip_address
 
 RATE_NONE = 0
 RATE_UNLIMITED = 0xFFFF
@@ -45,3 +47,15 @@ def encode_ack_delay(nanoseconds: int) -> int:
 def ts_of(now_ns: int) -> int:
     """The TS field: units of 16 ns, modulo 2^32 (§3.2)."""
     return now_ns // 16 & 0xFFFFFFFF
+
+
+def wire_address(text: str) -> bytes:
+    """The 16 bytes of an address (§3.10)."""
+    address = ip_address(text.split("%")[0])
+    return address.packed if address.version == 6 else bytes(10) + b"\xff\xff" + address.packed
+
+
+def text_address(wire: bytes) -> str:
+    address = ip_address(wire)
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or address)

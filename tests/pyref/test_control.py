@@ -8,9 +8,9 @@ from typing import Any, Callable
 from pyref.codec import decode, encode
 from pyref.codepoints import MAGIC, Drop, PacketType
 from pyref.control import Control
-from pyref.handshake import wire_address
 from pyref.packets import Datagram, Header, Init, Port
 from pyref.responder import Responder
+from pyref.small_codings import wire_address
 
 BASE_PORT = 27000  # of this test alone
 

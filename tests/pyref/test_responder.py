@@ -8,7 +8,7 @@ from typing import Any
 from pyref.codec import encode
 from pyref.codepoints import MAGIC, Flag, Nak, Opcode, PacketType, Reason
 from pyref.crc32c import seal
-from pyref.handshake import wire_address
+from pyref.small_codings import wire_address
 from pyref.numbers import MASK32
 from pyref.packets import Ack, Close, Data, Datagram, Header, ProbeAck, Reset, VersionList
 from pyref.receiving_half import HELD_BYTES
@@ -49,7 +49,7 @@ class Handshake(unittest.TestCase):
             ({"magic": MAGIC + 1}, "drop_magic"), ({"version_min": 2, "version_max": 3}, "drop_version"),
             ({"scid": 0}, "drop_malformed"), ({"listen_port": 0}, "drop_malformed"), ({"size": 1199}, "drop_truncated"),
             ({"payload_mtu": 511}, "drop_malformed"), ({"max_paths": 0}, "drop_malformed"),
-            ({"cpsn_window": 63}, "drop_malformed"), ({"security": 2}, "drop_malformed")]
+            ({"cpsn_window": 63}, "drop_malformed"), ({"security": 2}, "drop_security")]
         for changes, counter in cases:
             peer = ScriptedPeer()
             self.assertEqual(peer.deliver(peer.init(**changes)), [], changes)

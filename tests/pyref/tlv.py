@@ -1,19 +1,21 @@
 """Lists of TLVs (§3.8): a type, the length of the value, the value.
 
-The lengths of known types are checked where these types belong: in an ACK. All other lists are skipped as they are; in
-DATA only END has a meaning, and no value.
+The lengths of known types are checked where these types belong: in an ACK, in INIT and INIT_ACK. All other lists are skipped
+as they are; in DATA only END has a meaning, and no value.
 """
 
 import struct
+from typing import Iterator
 
-from .codepoints import MAX_CREDITS, MAX_NAKS, MAX_RECLAIMS, Drop, Nak, Tlv
-from .packets import Ack, CreditTlv, NakTlv, PortStatusTlv, RawTlv
+from .codepoints import MAX_COOKIE, MAX_CREDITS, MAX_NAKS, MAX_RECLAIMS, Drop, Nak, Tlv
+from .packets import Ack, CreditTlv, Init, KeyShare, NakTlv, PortStatusTlv, RawTlv
 
 VALUE_BYTES = {Tlv.NAK: 12, Tlv.RQ_CREDIT: 8, Tlv.PORT_STATUS: 8, Tlv.CREDIT_RECLAIM: 2}
 NAK = struct.Struct("!IB3xI")
 CREDIT = struct.Struct("!HHI")
 PORT_STATUS = struct.Struct("!II")
 RECLAIM = struct.Struct("!H")
+KEY_SHARE = struct.Struct("!32s8s")
 
 
 def encode_list(tlvs: list[RawTlv]) -> bytes:
@@ -21,33 +23,56 @@ def encode_list(tlvs: list[RawTlv]) -> bytes:
     return b"".join(bytes((tlv.type, len(tlv.value))) + tlv.value for tlv in tlvs)
 
 
-def _next(data: bytes, at: int) -> tuple[RawTlv, int]:
-    """The TLV at offset `at` and the offset behind it."""
-    if at + 2 > len(data) or at + 2 + data[at + 1] > len(data):
-        raise Drop("drop_malformed")
-    end = at + 2 + data[at + 1]
-    return RawTlv(data[at], bytes(data[at + 2:end])), end
+def walk(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
+    """Type, offset and offset of the end of each TLV from `at` on."""
+    while at < len(data):
+        if at + 2 > len(data) or at + 2 + data[at + 1] > len(data):
+            raise Drop("drop_malformed")
+        end = at + 2 + data[at + 1]
+        yield data[at], at, end
+        at = end
 
 
 def decode_list(data: bytes) -> list[RawTlv]:
     """A list that ends with the datagram."""
-    tlvs, at = [], 0
-    while at < len(data):
-        tlv, at = _next(data, at)
-        tlvs.append(tlv)
-    return tlvs
+    return [RawTlv(kind, bytes(data[at + 2:end])) for kind, at, end in walk(data, 0)]
 
 
 def decode_until_end(data: bytes) -> tuple[list[RawTlv], int]:
-    """The list of a DATA datagram and the offset behind its END."""
-    tlvs, at = [], 0
-    while True:
-        tlv, at = _next(data, at)
-        if tlv.type == Tlv.END:
-            if tlv.value:
+    """The list of DATA, INIT or INIT_ACK and the offset behind its END."""
+    tlvs = []
+    for kind, at, end in walk(data, 0):
+        if kind == Tlv.END:
+            if end > at + 2:
                 raise Drop("drop_malformed")
-            return tlvs, at
-        tlvs.append(tlv)
+            return tlvs, end
+        tlvs.append(RawTlv(kind, bytes(data[at + 2:end])))
+    raise Drop("drop_malformed")
+
+
+def encode_init_tlvs(init: Init) -> bytes:
+    """The list of an INIT or INIT_ACK with EXT."""
+    tlvs = []
+    if init.key_share is not None:
+        tlvs.append(RawTlv(Tlv.KEY_SHARE, KEY_SHARE.pack(init.key_share.public_key, init.key_share.key_id)))
+    if init.cookie is not None:
+        tlvs.append(RawTlv(Tlv.COOKIE, init.cookie))
+    return encode_list(tlvs + init.tlvs + [RawTlv(Tlv.END)])
+
+
+def decode_init_tlvs(data: bytes, init: Init) -> None:
+    """Sort the TLVs of an INIT or INIT_ACK into its members (§3.8-14); what follows END is padding."""
+    for tlv in decode_until_end(data)[0]:
+        if tlv.type == Tlv.KEY_SHARE:
+            if init.key_share is not None or len(tlv.value) != KEY_SHARE.size:
+                raise Drop("drop_malformed")
+            init.key_share = KeyShare(*KEY_SHARE.unpack(tlv.value))
+        elif tlv.type == Tlv.COOKIE:
+            if init.cookie is not None or not 1 <= len(tlv.value) <= MAX_COOKIE:
+                raise Drop("drop_malformed")
+            init.cookie = tlv.value
+        else:
+            init.tlvs.append(tlv)
 
 
 def encode_ack_tlvs(ack: Ack) -> bytes:
