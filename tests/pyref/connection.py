@@ -32,6 +32,7 @@ DRAIN_LIMIT = 300 * MILLI
 LINGER = 1000 * MILLI
 MUTUAL_LINGER = 20 * MILLI
 MOST_BURST = 64
+MOST_UNHEARD = 3
 
 TAKEN = {
     "open": {PacketType.DATA, PacketType.ACK, PacketType.PROBE, PacketType.PROBE_ACK, PacketType.CLOSE,
@@ -67,11 +68,16 @@ class Connection:
         self.send = SendSide(own.first_cpsn, own.first_pseq, window, self.payload_mtu + OVERHEAD[self.mode],
                              init.receive_buffer)
         self.validated = False
+        self.heard_bytes = self.said_bytes = 0  # until it is validated
         self.batch = 0
         self.last_received = self.last_data_sent = self.last_probe = now
         self.waiting_since: int | None = now
         self.ends_at: int | None = None
         self.next_close = 0
+
+    def heard(self, size: int) -> None:
+        """An INIT has come; three times as much may be sent before the peer is validated (§10.4-3)."""
+        self.heard_bytes += size
 
     def shrink(self, payload_mtu: int) -> None:
         """A repeated INIT offers less (§4.4); nothing has been sent yet that depends on it."""
@@ -297,6 +303,10 @@ class Connection:
             raw = encode(datagram)
         else:
             raw = self.sealer.seal(datagram.header, pseq, encode_open(datagram, TAG_BYTES))
+        if not self.validated:
+            if self.acceptor and self.said_bytes + len(raw) > MOST_UNHEARD * self.heard_bytes:
+                return  # as if it were lost
+            self.said_bytes += len(raw)
         self.endpoint.output(raw, self.peer, ect)
 
     def emit(self, datagram: Datagram) -> None:

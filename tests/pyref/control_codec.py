@@ -29,7 +29,7 @@ def encode_init(init: Init, flags: int, trailer: int) -> bytes:
     return out.ljust(init.size - HEADER_BYTES - trailer, b"\0")
 
 
-def decode_init(body: bytes, flags: int, trailer: int) -> Init:
+def decode_init(body: bytes, header_flags: int, trailer: int) -> Init:
     """INIT or INIT_ACK. Behind offset 95 nothing is looked at if the magic is another one (§3.10)."""
     if len(body) < INIT.size:
         raise Drop("drop_malformed")
@@ -44,7 +44,7 @@ def decode_init(body: bytes, flags: int, trailer: int) -> Init:
     init.ports = [Port(*PORT.unpack_from(body, INIT.size + i * PORT.size)) for i in range(nports)]
     if any(port.prefix_bits > 128 for port in init.ports):
         raise Drop("drop_malformed")
-    if flags & Flag.EXT:
+    if header_flags & Flag.EXT:
         decode_init_tlvs(body[INIT.size + nports * PORT.size:], init)
     return init
 

@@ -134,14 +134,14 @@ class Endpoint:
                 return cid
 
     def connection_to(self, address: bytes, qpn: int, now: int) -> Connection | None:
-        """The newest open connection with the endpoint that has this queue pair (§4.3); one that is not validated yet is
-        waited for, and if there is none the endpoint becomes initiator."""
+        """The newest open connection with the endpoint that has this queue pair (§4.3), if possible a validated one; if there
+        is none the endpoint becomes initiator."""
         port = self.base_port + (qpn >> 16)
         fitting = [c for c in self.connections.values() if c.state == "open" and c.peer[1] == port
                    and address in c.peer_addresses]
         if not fitting:
             self._call((text_address(address), port), now)
-        return next((c for c in reversed(fitting) if c.validated), None)
+        return next((c for c in reversed(fitting) if c.validated), fitting[-1] if fitting else None)
 
     def _call(self, peer: Address, now: int) -> None:
         if self.ending or any(initiator.peer == peer for initiator in self.initiators.values()):

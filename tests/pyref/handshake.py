@@ -101,6 +101,7 @@ def _begin(endpoint: Endpoint, own: OwnEnd, init: Init, mode: int, script: bytes
         plain = encode_open(_init_ack(endpoint, connection, init, size), TAG_BYTES)
         connection.protect(schedule(shared, endpoint.security.psk, script, transcript(plain)))
     endpoint.connections[connection.cid] = connection
+    connection.heard(size)
     connection.emit(_init_ack(endpoint, connection, init, size))
 
 
@@ -108,6 +109,7 @@ def _repeat(endpoint: Endpoint, connection: Connection, init: Init, size: int) -
     """Case 1: INIT_ACK again, except in mode 2 once the peer has been heard (§10.3.1-11)."""
     if connection.mode == 2 and connection.validated:
         return
+    connection.heard(size)
     if not connection.validated:
         connection.shrink(min(connection.payload_mtu, init.payload_mtu))
     connection.emit(_init_ack(endpoint, connection, init, size))

@@ -79,7 +79,7 @@ class Responder:
         self.endpoint = self.receiver = self.sender = None
 
     def receive(self) -> None:
-        """Read what has arrived, at most a batch of it."""
+        """Read what has arrived, at most a batch of it; what is answered at once leaves before the next is read."""
         for _ in range(BATCH):
             if self.receiver is None or self.endpoint is None:
                 return
@@ -88,17 +88,22 @@ class Responder:
             except OSError:
                 return
             self.endpoint.on_datagram(raw, source[:2], _is_ce(ancillary), self.now())
+            self._flush()
 
     def step(self) -> float | None:
         """Timers and output; the seconds until it must be called again."""
         if self.endpoint is None:
             return None
         self.endpoint.poll(self.now())
-        for out in self.endpoint.take():
-            self._send(out.data, out.to, out.ect)
+        self._flush()
         now = self.now()
         deadline = self.endpoint.deadline(now)
         return None if deadline is None else max(0.0, (deadline - now) / 1e9)
+
+    def _flush(self) -> None:
+        assert self.endpoint is not None
+        for out in self.endpoint.take():
+            self._send(out.data, out.to, out.ect)
 
     def _send(self, data: bytes, to: Address, ect: bool) -> None:
         """What the kernel does not take is a lost datagram."""
