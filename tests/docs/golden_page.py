@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The appendix of golden packets: docs/spec/golden.md and a capture, from tests/data/wire/golden.json.
+"""The appendix of golden packets: docs/spec/golden.md and captures, from tests/data/wire/golden.json and golden_mode2.json.
 
-  golden_page.py           writes both
+  golden_page.py           writes them
   golden_page.py --check   exit status 1 and one line for each finding: they are not what the JSON gives, or it is wrong
 
 golden.json is a list of {"name", "hex", "fields"}: whole datagrams with their trailers, made from the specification and
 not by the codec. Each is taken apart here once more, with the tables of docs/spec/fields.md: each byte of the page has
 a name, and what "fields" says must agree, by the names of fields.md (numbers, "0x…" and the names of code points are
-all right; lists and objects may group them; a name that fields.md does not have is a note). The capture is
-tests/data/wire/golden.pcapng.
+all right; lists and objects may group them; a name that fields.md does not have is a note). The captures are
+tests/data/wire/golden.pcapng and golden_mode2.pcapng. Mode 2 is in golden_mode2_page.py.
 """
 
 import ipaddress
@@ -17,11 +17,14 @@ import pathlib
 import re
 import sys
 
+import golden_mode2_page
 from golden_pcapng import capture
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 JSON = ROOT / "tests" / "data" / "wire" / "golden.json"
 PCAPNG = ROOT / "tests" / "data" / "wire" / "golden.pcapng"
+JSON_2 = ROOT / "tests" / "data" / "wire" / "golden_mode2.json"
+PCAPNG_2 = ROOT / "tests" / "data" / "wire" / "golden_mode2.pcapng"
 PAGE = ROOT / "docs" / "spec" / "golden.md"
 FIELDS = ROOT / "docs" / "spec" / "fields.md"
 
@@ -29,7 +32,7 @@ HEAD = """# Golden packets
 
 Generated from `tests/data/wire/golden.json` by `python3 tests/docs/golden_page.py`. Do not edit. Each is a whole
 datagram, as it stands behind the UDP header; the left column counts its bytes. [fields.md](fields.md) explains the names.
-The same packets, with Ethernet, IPv4 and UDP headers before them, are in `tests/data/wire/golden.pcapng`.
+The same packets, with Ethernet, IPv4 and UDP headers before them, are in `tests/data/wire/golden.pcapng`. Mode 2 is at the end.
 
 """
 
@@ -75,12 +78,12 @@ class Tables:
 
 
 class Dissector:
-    def __init__(self, tables, data):
-        self.tables, self.data = tables, data
+    def __init__(self, tables, data, trailer=4):
+        self.tables, self.data, self.trailer = tables, data, trailer
         self.rows = []  # first byte, bytes, text
         self.found = {}  # name of the field: its values, in order
         self.stopped = None  # where a packet that is cut off stopped making sense
-        self.end = len(data) - 4 if len(data) >= 4 else len(data)  # where the trailer begins
+        self.end = len(data) - trailer if len(data) >= trailer else len(data)  # where the trailer begins
 
     def row(self, at, size, text):
         if size > 0:
@@ -135,10 +138,16 @@ class Dissector:
                 versions = min(self.found["count"][0][0], self.end - at)
                 self.row(at, versions, "versions")
                 at += versions
+            if kind == "RETRY" and "length" in self.found:
+                cookie = min(self.found["length"][0][0], self.end - at)
+                self.row(at, cookie, "cookie")
+                at += cookie
             if "EXT" in self.found["flags"][0][1]:
                 at = self.tlvs(at)
         self.row(at, self.end - at, "the rest")
-        if len(self.data) >= 4:
+        if self.trailer == 16:
+            self.row(self.end, 16, "trailer: tag of AES-128-GCM")
+        elif len(self.data) >= 4:
             good = crc32c(self.data[:-4]) == int.from_bytes(self.data[-4:], "big")
             self.row(self.end, 4, "trailer: CRC-32C" + ("" if good else ", which is wrong"))
         return self
@@ -192,10 +201,13 @@ class Dissector:
         return self.end
 
     def init(self, kind):
+        listed = "EXT" in self.found["flags"][0][1]
         words = {"flags": self.flags("Flags of INIT_ACK")} if kind == "INIT_ACK" else {}
         at = self.table(self.tables.packet("INIT and INIT_ACK, behind"), 0, words)
         for _ in range(min(8, self.found["nports"][0][0] if "nports" in self.found else 0)):
             at = self.table(self.tables.packet("Port of INIT"), at)
+        if listed:
+            at = self.tlvs(at, until_end=True)
         self.row(at, self.end - at, "padding")
         return self.end
 
@@ -275,31 +287,40 @@ def build(vectors, tables):
     return page.rstrip() + "\n", capture([(vector["name"], vector["bytes"]) for vector in vectors]), findings
 
 
+def build_all(vectors, talks, tables):
+    """The whole page, the files, and what is wrong."""
+    page, packets, findings = build(vectors, tables)
+    part, sealed, wrong = golden_mode2_page.build(talks, lambda data, size: Dissector(tables, data, size).read(), dump, compare)
+    files = {PAGE: (page + "\n" + part.rstrip() + "\n").encode(), PCAPNG: packets, PCAPNG_2: capture(sealed)}
+    return files, findings + wrong
+
+
 def main() -> int:
     if sys.argv[1:] not in ([], ["--check"]):
         print(__doc__, file=sys.stderr)
         return 2
-    if not JSON.exists():
-        print(f"{JSON.relative_to(ROOT)} is missing: without it there is no appendix of golden packets to check")
-        return 1
+    for needed in (JSON, JSON_2):
+        if not needed.exists():
+            print(f"{needed.relative_to(ROOT)} is missing: without it there is no appendix of golden packets to check")
+            return 1
     try:
-        vectors = read_vectors(JSON.read_text())
+        vectors, talks = read_vectors(JSON.read_text()), golden_mode2_page.read(JSON_2.read_text())
     except ValueError as error:
-        print(f"{JSON.relative_to(ROOT)}: {error}")
+        print(f"the golden packets cannot be read: {error}")
         return 1
-    page, packets, findings = build(vectors, Tables(FIELDS.read_text()))
+    files, findings = build_all(vectors, talks, Tables(FIELDS.read_text()))
     if not vectors:
         findings.append(f"{JSON.relative_to(ROOT)} has no packets")
     if not sys.argv[1:]:
-        PAGE.write_text(page)
-        PCAPNG.write_bytes(packets)
-    for path, wanted in ((PAGE, page.encode()), (PCAPNG, packets)):
+        for path, content in files.items():
+            path.write_bytes(content)
+    for path, wanted in files.items():
         if not path.exists() or path.read_bytes() != wanted:
             name = path.relative_to(ROOT)
             findings.append(f"{name} is not what the JSON gives; write it anew with tests/docs/golden_page.py")
     for finding in findings:
         print(finding)
-    print(f"{len(vectors)} golden packets, {len(findings)} findings")
+    print(f"{len(vectors)} golden packets and {len(talks)} conversations of mode 2, {len(findings)} findings")
     return 1 if findings else 0
 
 

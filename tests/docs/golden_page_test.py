@@ -6,6 +6,7 @@ import re
 import struct
 import unittest
 
+import golden_mode2_page
 import golden_page
 import golden_pcapng
 
@@ -70,6 +71,42 @@ class Page(unittest.TestCase):
             golden_page.read_vectors('[{"name": "x"}]')
         with self.assertRaises(ValueError):
             golden_page.read_vectors('[{"name": "x", "hex": "0g", "fields": {}}]')
+
+
+class Mode2(unittest.TestCase):
+    def setUp(self):
+        self.talk = golden_mode2_page.read(golden_page.JSON_2.read_text())[0]
+
+    def findings(self):
+        return golden_page.build_all([], [self.talk], TABLES)[1]
+
+    def test_each_step_and_each_datagram_is_on_the_page(self):
+        files, findings = golden_page.build_all([], [self.talk], TABLES)
+        page = files[golden_page.PAGE].decode()
+        self.assertEqual(findings, [])
+        for text in ("i2a key ", "a2i iv ", "transcript_hash ", self.talk["derived"]["prk"], "### STREAM_OPEN",
+                     "full PSEQ 0x100000000, nonce ", "payload, encrypted", "trailer: tag of AES-128-GCM"):
+            self.assertIn(text, page)
+
+    def test_a_derivation_that_does_not_follow_is_found(self):
+        for change in ("prk", "init_transcript", "transcript_hash", "key_id"):
+            self.setUp()
+            self.talk["derived"][change] = "00" + self.talk["derived"][change][2:] + "00"
+            self.assertTrue(any(change in finding for finding in self.findings()), change)
+        self.setUp()
+        self.talk["derived"]["i2a"]["key"] = "00" * 16
+        self.assertIn("i2a is", self.findings()[0])
+
+    def test_a_sealed_datagram_that_contradicts_itself_is_found(self):
+        for name, wrong, word in (("nonce", "00" * 12, "nonce"), ("pseq", "0xffffffff", "number"), ("aad_bytes", 104, "encrypted")):
+            self.setUp()
+            entry = next(e for e in self.talk["datagrams"] if e["name"] == "WRITE whose number has wrapped")
+            entry[name] = wrong
+            self.assertTrue(any(word in finding for finding in self.findings()), name)
+
+    def test_what_is_no_conversation_is_refused(self):
+        with self.assertRaises(ValueError):
+            golden_mode2_page.read('[{"name": "x"}]')
 
 
 class Capture(unittest.TestCase):

@@ -1,4 +1,5 @@
-"""Golden vectors of the wire format: `python3 -m pyref.golden` (from tests/) writes tests/data/wire/golden.json.
+"""Golden vectors of the wire format: `python3 -m pyref.golden` (from tests/) writes tests/data/wire/golden.json, and
+golden_mode2.json beside it.
 
 Each vector has a name, the datagram in hexadecimal, and its decoded fields. Bytes are hexadecimal strings, the vector
 of a path block too, word 0 first; all other fields are integers. The file is a function of this module
@@ -12,8 +13,8 @@ from typing import Any, Iterator
 
 from .codec import encode
 from .codepoints import (ANSWERED, ATOMICS, MAGIC, REQUESTS, STREAM_CONTROL, Flag, Nak, Opcode, PacketType, Reason)
-from .packets import (Ack, Body, Close, CreditTlv, Data, Datagram, Header, Init, NakTlv, PathBlock, Port, PortStatusTlv,
-                      Probe, ProbeAck, RawTlv, Reset, StreamControl, VersionList)
+from .packets import (Ack, Body, Close, CreditTlv, Data, Datagram, Header, Init, KeyShare, NakTlv, PathBlock, Port,
+                      PortStatusTlv, Probe, ProbeAck, RawTlv, Reset, Retry, StreamControl, VersionList)
 from .small_codings import encode_backlog, encode_rate
 
 OUTPUT = Path(__file__).resolve().parents[1] / "data/wire/golden.json"
@@ -23,6 +24,7 @@ V4 = bytes(10) + b"\xff\xff" + bytes((127, 0, 0, 2))
 V6 = bytes.fromhex("fe800000000000000123456789abcdef")
 IDENTITY = bytes(range(16))
 TOKEN = bytes(range(240, 256))
+COOKIE = bytes(range(0x60, 0x74))
 
 Vector = tuple[str, Datagram]
 
@@ -46,6 +48,20 @@ def _handshake() -> Iterator[Vector]:
                                                     size=1200), dcid=0)
     yield "init of another magic", _datagram(init, _init(magic=0x52443242, ports=[], size=1200), dcid=0)
     yield "init prefix zero", _datagram(init, _init(ports=[Port(V6, 0, 1)], size=1216), dcid=0, pseq=MOST32, ts=MOST32)
+    share = KeyShare(bytes(range(0x20, 0x40)), bytes(range(0x40, 0x48)))
+    both = {"security": 5, "size": 4168}  # 72 bytes more than the payload where mode 2 is offered
+    yield "init with a KEY_SHARE", _datagram(init, _init(**both, key_share=share), Flag.EXT, dcid=0, pseq=0)
+    yield "init with a COOKIE", _datagram(init, _init(cookie=COOKIE), Flag.EXT, dcid=0, pseq=1)
+    yield "init with KEY_SHARE and COOKIE", _datagram(
+        init, _init(**both | {"security": 4}, key_share=share, cookie=bytes(range(64))), Flag.EXT, dcid=0, pseq=1)
+    yield "init with unknown TLVs", _datagram(init, _init(cookie=b"c", tlvs=[RawTlv(77, b"abc"), RawTlv(255)], size=1200),
+                                              Flag.EXT, dcid=0, pseq=1)
+    yield "init with only END", _datagram(init, _init(size=1200), Flag.EXT, dcid=0, pseq=1)
+    yield "init_ack of mode 0 with unknown TLVs", _datagram(ack, _init(security=0, tlvs=[RawTlv(200, b"?")], size=1200),
+                                                            Flag.EXT)
+    yield "retry", _datagram(PacketType.RETRY, Retry(0x8877665544332211, COOKIE), pseq=0)
+    yield "retry longest cookie", _datagram(PacketType.RETRY, Retry(MOST64, bytes(range(64))), pseq=0)
+    yield "retry with a TLV", _datagram(PacketType.RETRY, Retry(1, b"c", [RawTlv(99, b"x")]), Flag.EXT, pseq=0)
     yield "init_ack", _datagram(ack, _init(security=0))
     yield "init_ack existing", _datagram(ack, _init(security=0, flags=1, known_cid=0x55667788, size=1200), pseq=0)
     yield "version", _datagram(PacketType.VERSION, VersionList([1]), dcid=0, pseq=0)
@@ -217,6 +233,9 @@ def main() -> None:
     OUTPUT.parent.mkdir(parents=True, exist_ok=True)
     OUTPUT.write_text(text())
     print(f"{len(vectors())} vectors in {OUTPUT}")
+    from . import golden_mode2  # that module is built on this one
+    golden_mode2.OUTPUT.write_text(golden_mode2.text())
+    print(f"{len(golden_mode2.conversations())} conversations of mode 2 in {golden_mode2.OUTPUT}")
 
 
 if __name__ == "__main__":
