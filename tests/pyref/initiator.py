@@ -96,6 +96,7 @@ class Initiator:
             raise Drop("drop_connection")
         if self.retries < MOST_RETRIES:
             self.retries += 1
+            self.endpoint.counters["retries"] += 1
             self.cookie, self.next_at = retry.cookie, now
             self._send(now)
 

@@ -24,7 +24,7 @@ class Sealer:
 
     def __init__(self, keys: PhaseKeys, update_after: int = UPDATE_AFTER) -> None:
         self.keys, self.update_after = keys, update_after
-        self.phase = 0
+        self.phase = self.updates = 0
         self.sealed = 0  # datagrams of this phase
         self.confirmed = False
         self.first_cpsn = 0  # that was cut in this phase
@@ -50,7 +50,7 @@ class Sealer:
         """Begin the next phase if it is due and allowed (§10.3.4-2, §10.3.4-3)."""
         if not self.due or not self.confirmed:
             return False
-        self.keys, self.phase = self.keys.next(), self.phase ^ 1
+        self.keys, self.phase, self.updates = self.keys.next(), self.phase ^ 1, self.updates + 1
         self.sealed, self.confirmed, self.first_cpsn = 0, False, next_cpsn
         self.tokens.clear()
         return True
