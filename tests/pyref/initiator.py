@@ -12,7 +12,7 @@ from .codepoints import LEAST_INIT, MAGIC, OVERHEAD, TAG_BYTES, TRAILER_BYTES, V
 from .connection import Connection
 from .identity import OwnEnd
 from .key_schedule import Schedule, schedule, transcript
-from .packets import Datagram, Header, Init, Port, Reset, Retry
+from .packets import Datagram, Header, Init, KeyShare, Port, Reset, Retry
 from .small_codings import ts_of, wire_address
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Initiator:
         self.share = own.share(endpoint.security) if 2 in endpoint.security.modes else None
         self.offered_mtu = 0
         self.transcript = b""
+        self.latest: tuple[bytes, KeyShare, Schedule] | None = None
 
     # --- INIT ----------------------------------------------------------------------------------------------------
 
@@ -131,8 +132,14 @@ class Initiator:
 
     def _keys(self, body: Init, raw: bytes) -> Schedule:
         security = self.endpoint.security
-        shared = self.own.agree(security.check_share(body))
-        return schedule(shared, security.psk, self.transcript, transcript(raw[:-TAG_BYTES]))
+        share, script = security.check_share(body), transcript(raw[:-TAG_BYTES])
+        before = self.latest  # X25519 is slow here, and a forger repeats what it saw
+        if before is not None and before[0] == script:
+            return before[2]
+        shared = before[2].shared if before is not None and before[1] == share else self.own.agree(share)
+        made = schedule(shared, security.psk, self.transcript, script)
+        self.latest = script, share, made
+        return made
 
     def _open(self, header: Header, raw: bytes, body: Init, keys: Schedule | None, now: int) -> None:
         endpoint = self.endpoint
