@@ -17,6 +17,13 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 TRIES = 3  # time here is real, and a busy machine may be late: what fails is run again alone
 
 
+# These send 65 INITs and then take any INIT_ACK for an answer to the cookie, also one of the 65 that comes late, as it does
+# from a target in Python on a busy machine. tests/pyref/test_mode2.py has the same rule.
+LATE = {"10.4/cookie-of-another-init", "10.4/cookie-of-another-address", "10.4/altered-cookie"}
+LATE_REASON = "INIT_ACK for a cookie of another"
+NOT_RUN = {"the target has no paths", "the target has no virtual time"}
+
+
 class SecondImplementation(unittest.TestCase):
     def run_suite(self, address, *only):
         words = [word for each in only for word in ("--only", each)]
@@ -24,8 +31,15 @@ class SecondImplementation(unittest.TestCase):
                              check=False, env=environment())
         self.assertIn(run.returncode, (0, 1), run.stderr)
         result = json.loads(run.stdout)
-        broken = {each["id"]: each["reason"] for each in result["assertions"] if each["result"] == "fail" and each["level"] == "MUST"}
-        return broken, result["summary"]
+        broken = {each["id"]: each["reason"] for each in result["assertions"] if each["result"] == "fail" and each["level"] == "MUST"
+                  and not (each["id"] in LATE and LATE_REASON in each["reason"])}
+        return broken, result
+
+    def check_mode_2_was_tested(self, assertions):
+        """Nothing of mode 2 was skipped but what needs several paths or exact time."""
+        mode2 = [each for each in assertions if each["section"].startswith("10.3")]
+        self.assertGreater(sum(each["result"] == "pass" for each in mode2), 20)
+        self.assertLessEqual({each["reason"] for each in mode2 if each["result"] == "skip"}, NOT_RUN)
 
     def test_it_breaks_no_rule_that_it_must_keep(self):
         command = [sys.executable, "-B", "-m", "pyref", "--control", "127.0.0.3:0", "--address", "127.0.0.3"]
@@ -33,8 +47,9 @@ class SecondImplementation(unittest.TestCase):
             try:
                 word, address = peer.stdout.readline().split()
                 self.assertEqual(word, "listening")
-                broken, summary = self.run_suite(address)
-                self.assertGreater(summary["pass"], 200)
+                broken, result = self.run_suite(address)
+                self.assertGreater(result["summary"]["pass"], 240)
+                self.check_mode_2_was_tested(result["assertions"])
                 for _ in range(TRIES - 1):
                     if broken:
                         broken, _ = self.run_suite(address, *broken)

@@ -114,6 +114,12 @@ class Handshake(unittest.TestCase):
         body = decode(retry).body
         self.assertEqual((len(retry), body.nonce, len(self.target.connections)), (52, 9, 65))
         self.assertEqual(decode(self.answers(self.init(cookie=body.cookie, nonce=8))[0]).header.type, PacketType.RETRY)
+        altered = bytes((body.cookie[0] ^ 1,)) + body.cookie[1:]
+        for changes in ({"cookie": altered}, {"cookie": body.cookie[:-1]}, {"listen_port": 61441}, {"scid": 8}):
+            [again] = self.answers(self.init(**{"cookie": body.cookie, **changes}))
+            self.assertEqual(decode(again).header.type, PacketType.RETRY, changes)
+        self.target.on_datagram(self.init(cookie=body.cookie), ("127.0.0.9", 50000), False, self.pair.now)
+        self.assertEqual(decode(self.target.take()[0].data).header.type, PacketType.RETRY)
         self.assertEqual(parse_header(self.answers(self.init(cookie=body.cookie))[0]).type, PacketType.INIT_ACK)
         self.pair.now += 9 * SECOND
         self.assertEqual(decode(self.answers(self.init(endpoint_id=bytes(16), cookie=body.cookie))[0]).header.type, PacketType.RETRY)
