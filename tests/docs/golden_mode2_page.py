@@ -1,8 +1,8 @@
 """The part of docs/spec/golden.md about mode 2, from tests/data/wire/golden_mode2.json, which tests/pyref makes.
 
-A conversation is shown as its inputs, what is derived from them, and its datagrams: of a sealed one the bytes in clear, field
-by field, and then those that differ on the wire. What needs no cipher is derived here once more, from the datagrams: transcripts,
-their hash, the keys, the nonces (RFC 5869, docs/spec/10-security.md).
+A conversation is shown as its inputs, what is derived from them, and its datagrams: of a sealed one the bytes in clear,
+field by field, and then those that differ on the wire. What needs no cipher is derived here once more, from the datagrams:
+transcripts, their hash, the keys, the nonces (RFC 5869, docs/spec/10-security.md).
 """
 
 import hashlib
@@ -72,7 +72,8 @@ def derive(talk):
 def check(talk):
     for name, value in derive(talk).items():
         if talk["derived"].get(name) != value:
-            yield f"{talk['name']}: {name} is {talk['derived'].get(name)} in the JSON, and {value} follows from its datagrams"
+            said = talk["derived"].get(name)
+            yield f"{talk['name']}: {name} is {said} in the JSON, and {value} follows from its datagrams"
     for entry in talk["datagrams"]:
         if "keys" not in entry:
             continue

@@ -32,7 +32,8 @@ HEAD = """# Golden packets
 
 Generated from `tests/data/wire/golden.json` by `python3 tests/docs/golden_page.py`. Do not edit. Each is a whole
 datagram, as it stands behind the UDP header; the left column counts its bytes. [fields.md](fields.md) explains the names.
-The same packets, with Ethernet, IPv4 and UDP headers before them, are in `tests/data/wire/golden.pcapng`. Mode 2 is at the end.
+The same packets, with Ethernet, IPv4 and UDP headers before them, are in `tests/data/wire/golden.pcapng`. Mode 2 is at
+the end.
 
 """
 
@@ -290,7 +291,11 @@ def build(vectors, tables):
 def build_all(vectors, talks, tables):
     """The whole page, the files, and what is wrong."""
     page, packets, findings = build(vectors, tables)
-    part, sealed, wrong = golden_mode2_page.build(talks, lambda data, size: Dissector(tables, data, size).read(), dump, compare)
+
+    def dissect(data, trailer):
+        return Dissector(tables, data, trailer).read()
+
+    part, sealed, wrong = golden_mode2_page.build(talks, dissect, dump, compare)
     files = {PAGE: (page + "\n" + part.rstrip() + "\n").encode(), PCAPNG: packets, PCAPNG_2: capture(sealed)}
     return files, findings + wrong
 

@@ -98,7 +98,8 @@ class Mode2(unittest.TestCase):
         self.assertIn("i2a is", self.findings()[0])
 
     def test_a_sealed_datagram_that_contradicts_itself_is_found(self):
-        for name, wrong, word in (("nonce", "00" * 12, "nonce"), ("pseq", "0xffffffff", "number"), ("aad_bytes", 104, "encrypted")):
+        for name, wrong, word in (("nonce", "00" * 12, "nonce"), ("pseq", "0xffffffff", "number"),
+                                  ("aad_bytes", 104, "encrypted")):
             self.setUp()
             entry = next(e for e in self.talk["datagrams"] if e["name"] == "WRITE whose number has wrapped")
             entry[name] = wrong

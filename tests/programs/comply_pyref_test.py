@@ -31,7 +31,8 @@ class SecondImplementation(unittest.TestCase):
                              check=False, env=environment())
         self.assertIn(run.returncode, (0, 1), run.stderr)
         result = json.loads(run.stdout)
-        broken = {each["id"]: each["reason"] for each in result["assertions"] if each["result"] == "fail" and each["level"] == "MUST"
+        broken = {each["id"]: each["reason"] for each in result["assertions"]
+                  if each["result"] == "fail" and each["level"] == "MUST"
                   and not (each["id"] in LATE and LATE_REASON in each["reason"])}
         return broken, result
 

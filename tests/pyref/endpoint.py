@@ -134,8 +134,8 @@ class Endpoint:
                 return cid
 
     def connection_to(self, address: bytes, qpn: int, now: int) -> Connection | None:
-        """The newest open connection with the endpoint that has this queue pair (§4.3), if possible a validated one; if there
-        is none the endpoint becomes initiator."""
+        """The newest open connection with the endpoint that has this queue pair (§4.3), if possible a validated one; if
+        there is none the endpoint becomes initiator."""
         port = self.base_port + (qpn >> 16)
         fitting = [c for c in self.connections.values() if c.state == "open" and c.peer[1] == port
                    and address in c.peer_addresses]

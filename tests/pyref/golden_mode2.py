@@ -1,9 +1,9 @@
 """Golden conversations of mode 2 (§10.3): `python3 -m pyref.golden` writes them to tests/data/wire/golden_mode2.json.
 
 A conversation has the inputs of both ends (private keys, pre-shared key), everything that is derived from them, step by
-step, and its datagrams in order. A sealed datagram has, beside its bytes: `clear`, the datagram before it was sealed, without
-a trailer; `aad_bytes`, how many of them are associated data; `keys`, by which name of `derived` it was sealed; `pseq`, the
-full number; `nonce`. Bytes are hexadecimal strings. The file is a function of this module alone.
+step, and its datagrams in order. A sealed datagram has, beside its bytes: `clear`, the datagram before it was sealed,
+without a trailer; `aad_bytes`, how many of them are associated data; `keys`, by which name of `derived` it was sealed;
+`pseq`, the full number; `nonce`. Bytes are hexadecimal strings. The file is a function of this module alone.
 """
 
 import dataclasses
@@ -149,7 +149,8 @@ def without_psk() -> Conversation:
     talk.sealed("VOID", True, data, Data(Opcode.VOID, cpsn=0x108, stream=0x12, msn=7), first + 7, Flag.RTX)
     talk.sealed("PROBE", True, PacketType.PROBE, Probe(0x1122334455667788, 0, [0x12]), 2, Flag.AR)
     talk.sealed("PROBE_ACK", False, PacketType.PROBE_ACK, ProbeAck(0x1122334455667788), 2)
-    talk.sealed("challenge on path 2", True, PacketType.PROBE, Probe(1, 1, [], PAYLOAD_MTU + 72 - 28 - TAG_BYTES), 0, path=2)
+    padding = PAYLOAD_MTU + 72 - 28 - TAG_BYTES
+    talk.sealed("challenge on path 2", True, PacketType.PROBE, Probe(1, 1, [], padding), 0, path=2)
     talk.sealed("ACK with TLVs on path 1", False, PacketType.ACK,
                 Ack(0x108, 0x4108, 0, [_block(0, first + 7)], [NakTlv(0x109, Nak.ACCESS)], [CreditTlv(0x11, 1, 4)]), 0, path=1)
     talk.sealed("WRITE after a key update", True, data, _write(0x109, b"phase 1"), first + 8, Flag.LAST, phase=1)
@@ -167,8 +168,8 @@ def with_psk() -> Conversation:
     talk.handshake(None)
     talk.sealed("STREAM_OPEN", True, PacketType.DATA, _control(Opcode.STREAM_OPEN, 0x100, sq_psn=0x123456), INITIATOR_PSEQ,
                 Flag.AR)
-    talk.sealed("STREAM_REFUSE", False, PacketType.DATA, _control(Opcode.STREAM_REFUSE, ACCEPTOR_CPSN, reason=Reason.NOT_READY),
-                ACCEPTOR_PSEQ)
+    talk.sealed("STREAM_REFUSE", False, PacketType.DATA,
+                _control(Opcode.STREAM_REFUSE, ACCEPTOR_CPSN, reason=Reason.NOT_READY), ACCEPTOR_PSEQ)
     talk.sealed("ACK", True, PacketType.ACK, Ack(ACCEPTOR_CPSN + 1, ACCEPTOR_CPSN + 0x4001, 0, [_block(0, ACCEPTOR_PSEQ)]), 1)
     return talk
 

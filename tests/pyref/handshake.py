@@ -56,7 +56,7 @@ def on_init(endpoint: Endpoint, header: Header, raw: bytes, source: Address, now
                 if c.acceptor and c.init.endpoint_id == init.endpoint_id and c.init.scid == init.scid]
     for connection in same_ids:
         if connection.mode == mode and connection.init_transcript == script:
-            _repeat(endpoint, connection, init, len(raw))
+            _repeat(endpoint, connection, init, len(raw), source)
             return
     if endpoint.ending:
         return
@@ -88,13 +88,13 @@ def _begin(endpoint: Endpoint, own: OwnEnd, init: Init, mode: int, script: bytes
     """A new connection."""
     if len(endpoint.connections) >= endpoint.limits.max_connections:
         raise Drop("drop_limit")
-    shared = own.agree(endpoint.security.check_share(init)) if mode == 2 else b""
     waiting = sum(not connection.validated for connection in endpoint.connections.values())
     if waiting > RETRY_ABOVE and not endpoint.cookies.good(source[0], init, now):
         body = Retry(init.nonce, endpoint.cookies.make(source[0], init, now))
         answer = Datagram(Header(PacketType.RETRY, dcid=init.scid, ts=ts_of(now)), body)
         endpoint.output(encode(answer), (source[0], init.listen_port), False)
         return
+    shared = own.agree(endpoint.security.check_share(init)) if mode == 2 else b""
     connection = Connection(endpoint, own, init, (source[0], init.listen_port), now, True, mode)
     connection.init_transcript = script
     if mode == 2:
@@ -105,11 +105,12 @@ def _begin(endpoint: Endpoint, own: OwnEnd, init: Init, mode: int, script: bytes
     connection.emit(_init_ack(endpoint, connection, init, size))
 
 
-def _repeat(endpoint: Endpoint, connection: Connection, init: Init, size: int) -> None:
+def _repeat(endpoint: Endpoint, connection: Connection, init: Init, size: int, source: Address) -> None:
     """Case 1: INIT_ACK again, except in mode 2 once the peer has been heard (§10.3.1-11)."""
     if connection.mode == 2 and connection.validated:
         return
-    connection.heard(size)
+    if source[0] == connection.peer[0]:
+        connection.heard(size)
     if not connection.validated:
         connection.shrink(min(connection.payload_mtu, init.payload_mtu))
     connection.emit(_init_ack(endpoint, connection, init, size))

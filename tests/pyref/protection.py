@@ -121,8 +121,6 @@ class Unsealer:
             at = HEADER_BYTES + clear_bytes(raw[HEADER_BYTES:end], header.flags) if is_data else end
         except Drop:
             return None
-        if at < HEADER_BYTES:
-            return None
         for keys in self._candidates(int(header.has(Flag.EPH)), now):
             payload = keys.gcm.open(keys.nonce(is_data, header.path, pseq), raw[:at], raw[at:])
             if payload is not None:
@@ -133,7 +131,9 @@ class Unsealer:
         return None
 
     def open(self, header: Header, raw: bytes, now: int, pto: int) -> bytes:
-        """The datagram in clear, with the tag's room kept behind it so that offsets stay; a Drop changes nothing but counts."""
+        """The datagram in clear, with room for the tag behind it so that offsets stay; a Drop changes nothing but counts."""
+        if len(raw) < HEADER_BYTES + TAG_BYTES:
+            raise Drop("drop_truncated")
         pseq = expand(header.pseq, self._expected(header))
         opened = self._open(header, pseq, raw, now, pto)
         if opened is None:

@@ -1,4 +1,5 @@
-"""RETRY of an acceptor (§10.4): while many connections are not validated, an INIT must show that its sender can be reached."""
+"""RETRY of an acceptor (§10.4): while many connections are not validated, an INIT must show that its sender can be
+reached."""
 
 import hashlib
 import hmac

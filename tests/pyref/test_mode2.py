@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MILLI, SECOND = 1_000_000, 1_000_000_000
 REQUIRE, PREFER, OFF = (Security(POLICIES[name]) for name in ("require", "prefer", "off"))
 PSK = bytes(range(32))
+WITH_PSK = Security(REQUIRE.modes, PSK)
 
 
 def keys(name: dict[str, str]) -> PhaseKeys:
@@ -98,6 +99,23 @@ class Handshake(unittest.TestCase):
             self.assertEqual(len(self.answers(self.init(**changes))), 1)
         self.assertEqual(len(self.target.connections), 4)
 
+    def test_a_repetition_is_answered_where_the_first_came_from_and_not_without_end(self) -> None:
+        self.answers(self.init())
+        for _ in range(5):
+            self.target.on_datagram(self.init(), ("127.0.0.9", 50000), False, self.pair.now)
+        self.assertEqual([out.to for out in self.target.take()], [("127.0.0.1", 61440)] * 2)  # three times 1200 bytes
+
+    def test_an_unfinished_both_at_once_keeps_ids_and_numbers(self) -> None:
+        self.pair.write(1, b"x")
+        self.target.endpoint_id = b"\xff" * 16
+        self.target.poll(self.pair.now)
+        [init] = [decode(out.data).body for out in self.target.take()]
+        [answer] = self.answers(self.init())
+        header = parse_header(answer)
+        self.assertEqual((header.type, header.pseq), (PacketType.INIT_ACK, 1))
+        self.assertEqual((answer[24:28], answer[44:60]), (init.scid.to_bytes(4, "big"), init.reset_token))
+        self.assertNotIn(init.key_share.public_key, answer)
+
     def test_once_the_peer_is_heard_a_repetition_is_silent_and_another_init_is_told(self) -> None:
         self.answers(self.init())
         [connection] = self.target.connections.values()
@@ -122,7 +140,8 @@ class Handshake(unittest.TestCase):
         self.assertEqual(decode(self.target.take()[0].data).header.type, PacketType.RETRY)
         self.assertEqual(parse_header(self.answers(self.init(cookie=body.cookie))[0]).type, PacketType.INIT_ACK)
         self.pair.now += 9 * SECOND
-        self.assertEqual(decode(self.answers(self.init(endpoint_id=bytes(16), cookie=body.cookie))[0]).header.type, PacketType.RETRY)
+        [late] = self.answers(self.init(endpoint_id=bytes(16), cookie=body.cookie))
+        self.assertEqual(decode(late).header.type, PacketType.RETRY)
 
 
 class Initiating(unittest.TestCase):
@@ -133,8 +152,8 @@ class Initiating(unittest.TestCase):
     def test_the_policies_meet(self) -> None:
         for ours, theirs, mode in ((REQUIRE, REQUIRE, 2), (PREFER, REQUIRE, 2), (REQUIRE, PREFER, 2), (PREFER, PREFER, 2),
                                    (PREFER, OFF, 0), (OFF, PREFER, 0), (OFF, OFF, 0), (REQUIRE, OFF, None),
-                                   (OFF, REQUIRE, None), (Security(REQUIRE.modes, PSK), Security(REQUIRE.modes, PSK), 2),
-                                   (Security(REQUIRE.modes, PSK), REQUIRE, None), (PREFER, Security(PREFER.modes, PSK), None)):
+                                   (OFF, REQUIRE, None), (WITH_PSK, WITH_PSK, 2), (WITH_PSK, REQUIRE, None),
+                                   (PREFER, Security(PREFER.modes, PSK), None)):
             with self.subTest(ours=ours, theirs=theirs):
                 pair = Pair(ours, theirs)
                 self.connect(pair)
@@ -215,6 +234,12 @@ class Phases(unittest.TestCase):
         self.assertTrue(self.opened(late, 3 * MILLI - 1))
         self.assertTrue(self.opened(of_2))
 
+    def test_what_has_no_room_for_a_tag_is_truncated(self) -> None:
+        raw = self.sealed()
+        for size, counter in ((31, "drop_truncated"), (32, "drop_tag")):
+            with self.assertRaisesRegex(Drop, counter):
+                self.unsealer.open(parse_header(raw), raw[:size], 0, MILLI)
+
     def test_the_keys_of_the_phase_before_are_kept_for_three_pto(self) -> None:
         late = self.sealed()
         self.update()
@@ -238,7 +263,7 @@ class Weather(unittest.TestCase):
                 damaged[source.randrange(len(raw))] ^= 1 << source.randrange(8)
                 return source.choice([[raw]] * 7 + [[], [raw, raw], [bytes(damaged), raw]])
 
-            pair = Pair(Security(REQUIRE.modes, PSK), key_update=20, tamper=tamper)
+            pair = Pair(WITH_PSK, key_update=20, tamper=tamper)
             for i in range(40):
                 content = source.randbytes(3000)
                 pair.write(i % 2, content)
