@@ -16,6 +16,7 @@ from typing import Callable
 from .connection import Connection
 from .endpoint import Endpoint, Limits
 from .identity import Security
+from .protection import UPDATE_AFTER
 from .queue_pair import SUCCESS, QueuePair, Receive
 from .responder import Responder
 from .small_codings import text_address, wire_address
@@ -142,16 +143,26 @@ class Pingpong:
     def sent(self) -> None:
         self._completed("send")
 
-    def as_client(self, rounds: int) -> None:
-        """This end speaks first; what it sends comes back."""
+    def _keep_keys(self) -> None:
+        """No more updates of the keys."""
+        for connection in self.endpoint.connections.values():
+            if connection.sealer is not None:
+                connection.sealer.update_after = UPDATE_AFTER
+
+    def as_client(self, rounds: int, last_update: int) -> None:
+        """This end speaks first; what it sends comes back. No key is updated behind the round `last_update`."""
         for number in range(1, rounds + 1):
+            if number == last_update:
+                self._keep_keys()
             self.send(number)
             self.sent()
             self.receive(number)
 
-    def as_server(self, rounds: int) -> None:
-        """The program speaks first, from its fresh buffer."""
+    def as_server(self, rounds: int, last_update: int) -> None:
+        """The program speaks first, from its fresh buffer. No key is updated behind the round `last_update`."""
         for number in range(1, rounds + 1):
+            if number == last_update:
+                self._keep_keys()
             self.receive(number - 1)
             self.send(number)
             self.sent()
