@@ -40,13 +40,13 @@ void Run::spell(FaultKind kind, bool both_ways, bool one_path) {
     std::swap(spell.sender, spell.receiver);
     world_.network().add_spell(spell);
   }
-  if (story_ == nullptr) return;
+  // Told or not, the event is there: whatever happens makes applications look.
   const std::string text = fmt::format(
       "{} from {} {} {}{} for {}", name_of(kind), hosts_[a]->endpoint->name(),
       both_ways ? "and back with" : "to", hosts_[b]->endpoint->name(),
       one_path ? fmt::format(" on path {}", *spell.path) : "", until_text(spell.from, spell.until));
   world_.at(spell.from, [this, text] {
-    if (!calm_) story_->line('~', text);
+    if (!calm_ && story_ != nullptr) story_->line('~', text);
   });
 }
 
