@@ -126,7 +126,9 @@ struct Side {
 
 struct EndpointPair {
   explicit EndpointPair(const Overrides& overrides = {}, size_t memory_bytes = 4 << 20)
-      : a(loopback_settings(overrides), memory_bytes), b(loopback_settings(overrides), memory_bytes) {
+      : EndpointPair(overrides, overrides, memory_bytes) {}
+  EndpointPair(const Overrides& of_b, const Overrides& of_a, size_t memory_bytes = 4 << 20)
+      : a(loopback_settings(of_a), memory_bytes), b(loopback_settings(of_b), memory_bytes) {
     if (!a.endpoint || !b.endpoint) return;
     const Gid gid = a.endpoint->gids()[0].gid;
     const uint32_t number_a = a.number();

@@ -1,7 +1,11 @@
 // Two endpoints over real sockets: every operation, data verified, with and without a bad network, polled and
 // unpolled.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -182,6 +186,55 @@ TEST(TrafficStatistics, say_what_was_carried) {
             out.at("delivered").get<uint64_t>() + out.at("dropped").get<uint64_t>() +
                 out.at("queued").get<uint64_t>());
   EXPECT_GT(out.at("offered"), 500);
+}
+
+// The times of all frames of a capture, as tshark prints them.
+std::vector<std::string> times_of(const std::string& path) {
+  const std::string command = "tshark -r " + path + " -T fields -e frame.time_epoch 2>/dev/null";
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
+  std::vector<std::string> times;
+  char buffer[128];
+  while (pipe && std::fgets(buffer, sizeof buffer, pipe.get()) != nullptr) times.emplace_back(buffer);
+  return times;
+}
+
+TEST(TrafficTrace, does_not_step_back_in_time_when_something_arrives_during_a_command) {
+  if (std::system("command -v tshark >/dev/null 2>&1") != 0) GTEST_SKIP() << "no tshark on this host";
+  const std::string path = ::testing::TempDir() + "mroce-traffic-" + std::to_string(getpid()) + ".pcapng";
+  EndpointPair pair(Overrides{}, Overrides{{"trace", path}});
+  ASSERT_TRUE(pair.a.endpoint && pair.b.endpoint);
+  Side& a = pair.a;
+  Side& b = pair.b;
+  const auto write = [](Side& from, Side& to, uint32_t length) {
+    const Sge sge = from.sge(0, length);
+    return from.endpoint->command([&](Engine& engine, Time now) {
+      return engine.post_send(now, from.qp, signaled(Opcode::kWrite, sge, to.address(kMi), to.mr.rkey))
+          .has_value();
+    });
+  };
+  constexpr uint32_t kRounds = 20;
+  constexpr uint32_t kWrites = 100;  // of two sizes in turn: more bursts than one round of progress may send
+  for (uint32_t i = 1; i <= kRounds; ++i) {
+    EXPECT_TRUE(a.endpoint->command([&](Engine& engine, Time began) {
+      for (uint32_t j = 0; j < kWrites; ++j) {
+        const Sge sge = a.sge(0, j % 2 == 0 ? 64 : 500);
+        const SendWr wr = signaled(Opcode::kWrite, sge, b.address(kMi), b.mr.rkey);
+        if (!engine.post_send(began, a.qp, wr)) return false;
+      }
+      // The peer's packet comes after the command began, which then is long enough to look for it.
+      const bool posted = write(b, a, 64);
+      while (b.endpoint->command([](Engine&, Time now) { return now; }) < began + micros(50)) {
+      }
+      return posted;
+    }));
+    ASSERT_TRUE(
+        pair.poll_until([&] { return a.completed.size() == i * kWrites && b.completed.size() == i; }));
+  }
+  a.endpoint->close();
+  const auto times = times_of(path);
+  unlink(path.c_str());
+  EXPECT_GT(times.size(), kRounds * kWrites);
+  EXPECT_TRUE(std::is_sorted(times.begin(), times.end()));
 }
 
 }  // namespace

@@ -73,6 +73,7 @@ void Endpoint::Impl::after_command(Time at) {
   // The helper thread steps aside for a caller that only posts, too, so such a caller must receive now and
   // then.
   if (at - last_look >= kLookAtLeastEvery) polling_round(at);
+  at = now;  // what has arrived has a later time, and time does not step back
   unsent = transmit(at, kCommandBursts);
   deliver_events();
   publish_deadline(at, unsent);
