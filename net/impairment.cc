@@ -143,6 +143,8 @@ Impairment::Verdict Impairment::judge(Direction& direction, bool outgoing, Time 
   }
   if (verdict.drop) {
     ++direction.paths[datagram.path].dropped;
+    verdict.due = direction.last_due[datagram.path];
+    verdict.late = verdict.due > now;
     return verdict;
   }
   due = std::max(due, direction.last_due[datagram.path]);
@@ -155,17 +157,18 @@ Impairment::Verdict Impairment::judge(Direction& direction, bool outgoing, Time 
     direction.last_due[datagram.path] = due;
   }
   verdict.due = due + behind;
+  verdict.late = verdict.due > now;
   return verdict;
 }
 
 // What does not pass at once: dropped, or copied once or twice into the queue.
 void Impairment::set_aside(Direction& direction, HeldDatagram&& held, const Verdict& verdict, uint8_t path,
                            ImpairmentSink& sink) {
+  held.due = verdict.due;
   if (verdict.drop) {
-    drop_held(held, sink);
+    lose(std::move(held), verdict, sink);
     return;
   }
-  held.due = verdict.due;
   if (verdict.copy_twice) {
     ++direction.counters.duplicated;
     hold(direction, HeldDatagram(held), path, sink);
@@ -181,10 +184,17 @@ void Impairment::hold(Direction& direction, HeldDatagram&& held, uint8_t path, I
   if (queue_.push(std::move(held))) return;  // moves only on success
   ++direction.counters.dropped_queue;
   ++direction.paths[path].dropped;
-  drop_held(held, sink);
+  drop_held(held, run_.segments, sink);
 }
 
-void Impairment::drop_held(const HeldDatagram& held, ImpairmentSink& sink) {
+void Impairment::lose(HeldDatagram&& held, const Verdict& verdict, ImpairmentSink& sink) {
+  if (!sink.traces()) return;
+  held.lost = true;
+  if (verdict.late && queue_.push(std::move(held))) return;  // moves only on success
+  drop_held(held, run_.segments, sink);
+}
+
+void Impairment::drop_held(const HeldDatagram& held, uint32_t behind, ImpairmentSink& sink) {
   if (!held.outgoing) {
     sink.dropped_in(held.rx, held.bytes);
     return;
@@ -192,45 +202,51 @@ void Impairment::drop_held(const HeldDatagram& held, ImpairmentSink& sink) {
   const Slice slice{held.bytes.data(), held.bytes.size()};
   TxBurst datagram = held.tx;
   datagram.slices = {&slice, 1};
-  sink.dropped_out(datagram);
+  sink.dropped_out(datagram, behind);
+}
+
+void Impairment::pass_run(uint32_t segment_bytes, ImpairmentSink& sink) {
+  if (run_.segments == 0) return;
+  run_.segment_bytes = run_.segments == 1 ? run_.total_bytes : segment_bytes;
+  run_.slices = slices_;
+  out_.counters.delivered += run_.segments;
+  sink.pass_out(run_);
+  run_.segments = run_.total_bytes = 0;
+  run_.slices = {};
+  slices_.clear();
 }
 
 void Impairment::transmit(Time now, const TxBurst& burst, ImpairmentSink& sink) {
+  release(now, sink);  // what is due by now is ahead of this burst
   draw_delays(out_);
   SliceCutter cutter(burst.slices);
-  TxBurst run = burst;  // the survivors so far, of one codepoint
-  run.segments = run.total_bytes = 0;
+  run_ = burst;
+  run_.segments = run_.total_bytes = 0;
+  run_.slices = {};
   slices_.clear();
-  const auto pass_run = [&] {
-    if (run.segments == 0) return;
-    run.segment_bytes = run.segments == 1 ? run.total_bytes : burst.segment_bytes;
-    run.slices = slices_;
-    out_.counters.delivered += run.segments;
-    sink.pass_out(run);
-    run.segments = run.total_bytes = 0;
-    slices_.clear();
-  };
   for (uint32_t i = 0; i < burst.segments; ++i) {
     const uint32_t length = segment_length(burst, i);
     const Verdict verdict =
         judge(out_, true, now, {burst.path, burst.port, length, burst.to.ip.is_v4_mapped(), burst.ecn});
-    if (verdict.passes(now)) {
-      if (verdict.ecn != run.ecn) pass_run();
-      run.ecn = verdict.ecn;
+    if (verdict.passes()) {
+      if (verdict.ecn != run_.ecn) pass_run(burst.segment_bytes, sink);
+      run_.ecn = verdict.ecn;
       cutter.take(length, slices_);
-      ++run.segments;
-      run.total_bytes += length;
-    } else {
-      set_aside(out_, copy_of_segment(burst, length, verdict.ecn, cutter), verdict, burst.path, sink);
+      ++run_.segments;
+      run_.total_bytes += length;
+      continue;
     }
+    if (verdict.leaves_now()) pass_run(burst.segment_bytes, sink);
+    set_aside(out_, copy_of_segment(burst, length, verdict.ecn, cutter), verdict, burst.path, sink);
+    if (verdict.leaves_now()) release(now, sink);
   }
-  pass_run();
-  release(now, sink);
+  pass_run(burst.segment_bytes, sink);
 }
 
 void Impairment::receive(Time now, const RxMeta& meta, std::span<const std::byte> bytes,
                          uint32_t segment_bytes, ImpairmentSink& sink) {
   MROCE_ASSERT(segment_bytes > 0 || bytes.empty());
+  release(now, sink);
   draw_delays(in_);
   RxMeta run_meta = meta;
   size_t run_begin = 0;  // the survivors in a row so far, of one codepoint
@@ -239,6 +255,7 @@ void Impairment::receive(Time now, const RxMeta& meta, std::span<const std::byte
     if (run_end == run_begin) return;
     in_.counters.delivered += (run_end - run_begin + segment_bytes - 1) / segment_bytes;
     sink.pass_in(run_meta, bytes.subspan(run_begin, run_end - run_begin), segment_bytes);
+    run_begin = run_end;
   };
   for (size_t at = 0; at < bytes.size(); at += segment_bytes) {
     const auto datagram = bytes.subspan(at, std::min<size_t>(segment_bytes, bytes.size() - at));
@@ -246,24 +263,23 @@ void Impairment::receive(Time now, const RxMeta& meta, std::span<const std::byte
     const Verdict verdict = judge(
         in_, false, now,
         {path, meta.port, static_cast<uint32_t>(datagram.size()), meta.from.ip.is_v4_mapped(), meta.ecn});
-    if (verdict.passes(now)) {
-      if (run_end != at || verdict.ecn != run_meta.ecn) {
-        pass_run();
-        run_begin = at;
-      }
+    if (verdict.passes()) {
+      if (verdict.ecn != run_meta.ecn) pass_run();
+      if (run_begin == run_end) run_begin = at;
       run_meta.ecn = verdict.ecn;
       run_end = at + datagram.size();
-    } else {
-      HeldDatagram held;
-      held.outgoing = false;
-      held.rx = meta;
-      held.rx.ecn = verdict.ecn;
-      held.bytes.assign(datagram.begin(), datagram.end());
-      set_aside(in_, std::move(held), verdict, path, sink);
+      continue;
     }
+    pass_run();  // it had to end here
+    HeldDatagram held;
+    held.outgoing = false;
+    held.rx = meta;
+    held.rx.ecn = verdict.ecn;
+    held.bytes.assign(datagram.begin(), datagram.end());
+    set_aside(in_, std::move(held), verdict, path, sink);
+    release(now, sink);  // doubled or corrupted, and not late
   }
   pass_run();
-  release(now, sink);
 }
 
 void Impairment::release(Time now, ImpairmentSink& sink, uint32_t max_bursts) {
@@ -273,6 +289,10 @@ void Impairment::release(Time now, ImpairmentSink& sink, uint32_t max_bursts) {
       continue;
     }
     const HeldDatagram held = queue_.pop();
+    if (held.lost) {
+      drop_held(held, 0, sink);
+      continue;
+    }
     ++in_.counters.delivered;
     sink.pass_in(held.rx, held.bytes, static_cast<uint32_t>(held.bytes.size()));
   }
@@ -283,9 +303,17 @@ void Impairment::release(Time now, ImpairmentSink& sink, uint32_t max_bursts) {
 void Impairment::release_out(Time now, ImpairmentSink& sink) {
   std::vector<HeldDatagram> parts;
   parts.push_back(queue_.pop());
+  if (parts.front().lost) {
+    drop_held(parts.front(), 0, sink);
+    return;
+  }
   TxBurst burst = parts.front().tx;
-  while (queue_.next_due() <= now && parts.back().bytes.size() == burst.segment_bytes &&
-         continues(burst, queue_.front())) {
+  while (queue_.next_due() <= now && parts.back().bytes.size() == burst.segment_bytes) {
+    if (queue_.front().lost && queue_.front().outgoing) {
+      drop_held(queue_.pop(), burst.segments, sink);
+      continue;
+    }
+    if (!continues(burst, queue_.front())) break;
     parts.push_back(queue_.pop());
     ++burst.segments;
     burst.total_bytes += static_cast<uint32_t>(parts.back().bytes.size());

@@ -2,6 +2,8 @@
 //
 // Works on single datagrams: the segments of a super-packet are judged one by one; what passes goes on as few
 // bursts as possible without a copy, what is late, doubled or corrupted is copied into a bounded delay queue.
+// What is doubled or corrupted only ends the burst before it, and leaves at once; what is dropped does not.
+// For a trace, what is dropped keeps its place behind the datagrams of its path that are still held back.
 // Deterministic: time is an argument, and every draw comes from a generator seeded once for each direction,
 // so that the same datagrams at the same times meet the same fate. Losses in a row follow the two-state model
 // of Gilbert (1960): good and bad, where bad drops everything and lasts a geometric number of packets.
@@ -59,8 +61,12 @@ class ImpairmentSink {
   virtual ~ImpairmentSink() = default;
   virtual void pass_out(const TxBurst& burst) = 0;
   virtual void pass_in(const RxMeta& meta, std::span<const std::byte> bytes, uint32_t segment_bytes) = 0;
-  // One datagram that goes no further (for traces).
-  virtual void dropped_out(const TxBurst& datagram) = 0;
+  // Whether it wants to know of datagrams that go no further.
+  virtual bool traces() const = 0;
+  // One of these. `behind`: so many segments of the next pass_out(), which
+  // is sure to come if it is not 0, were sent before this one.
+  virtual void dropped_out(const TxBurst& datagram, uint32_t behind) = 0;
+  // In the order of the arrivals.
   virtual void dropped_in(const RxMeta& meta, std::span<const std::byte> datagram) = 0;
 };
 
@@ -114,8 +120,10 @@ class Impairment {
     bool copy_twice = false;
     bool corrupt = false;
     Ecn ecn = Ecn::kNotEct;
-    Time due{};
-    bool passes(Time now) const { return !drop && !copy_twice && !corrupt && due <= now; }
+    Time due{};         // of a dropped one: that of the last one before it on its path
+    bool late = false;  // due later than now
+    bool leaves_now() const { return !drop && !late; }
+    bool passes() const { return leaves_now() && !copy_twice && !corrupt; }
   };
 
   bool applies(const ImpairmentClause& clause, bool outgoing, uint8_t path, uint32_t plane, Nanos age) const;
@@ -127,7 +135,9 @@ class Impairment {
   void set_aside(Direction& direction, HeldDatagram&& held, const Verdict& verdict, uint8_t path,
                  ImpairmentSink& sink);
   void hold(Direction& direction, HeldDatagram&& held, uint8_t path, ImpairmentSink& sink);
-  void drop_held(const HeldDatagram& held, ImpairmentSink& sink);
+  void lose(HeldDatagram&& held, const Verdict& verdict, ImpairmentSink& sink);
+  void drop_held(const HeldDatagram& held, uint32_t behind, ImpairmentSink& sink);
+  void pass_run(uint32_t segment_bytes, ImpairmentSink& sink);
   void release_out(Time now, ImpairmentSink& sink);
 
   std::vector<ImpairmentClause> clauses_;
@@ -136,7 +146,8 @@ class Impairment {
   Direction out_;
   Direction in_;
   DelayQueue queue_;
-  std::vector<Slice> slices_;  // scratch
+  TxBurst run_;                // of the burst that is being sent: the survivors that wait to pass together
+  std::vector<Slice> slices_;  // their bytes
 };
 
 }  // namespace mroce::net

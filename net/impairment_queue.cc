@@ -15,7 +15,7 @@ bool DelayQueue::push(HeldDatagram&& datagram) {
   if (heap_.size() >= kMaxDatagrams || bytes_ + datagram.bytes.size() > kMaxBytes) return false;
   datagram.order = pushed_++;
   bytes_ += datagram.bytes.size();
-  outgoing_ += datagram.outgoing ? 1 : 0;
+  if (!datagram.lost) ++sizes_[datagram.outgoing ? 1 : 0];
   heap_.push_back(std::move(datagram));
   std::push_heap(heap_.begin(), heap_.end(), later);
   return true;
@@ -27,7 +27,7 @@ HeldDatagram DelayQueue::pop() {
   HeldDatagram datagram = std::move(heap_.back());
   heap_.pop_back();
   bytes_ -= datagram.bytes.size();
-  outgoing_ -= datagram.outgoing ? 1 : 0;
+  if (!datagram.lost) --sizes_[datagram.outgoing ? 1 : 0];
   return datagram;
 }
 

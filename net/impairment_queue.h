@@ -2,6 +2,7 @@
 // Bounded in bytes and in number; what does not fit is refused, and the caller counts it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -15,8 +16,9 @@ struct HeldDatagram {
   Time due{};
   uint64_t order = 0;
   bool outgoing = true;
-  TxBurst tx;  // outgoing: where to; its slices are empty
-  RxMeta rx;   // incoming
+  bool lost = false;  // goes no further: it only keeps its place for the trace
+  TxBurst tx;         // outgoing: where to; its slices are empty
+  RxMeta rx;          // incoming
   std::vector<std::byte> bytes;
 };
 
@@ -28,7 +30,7 @@ class DelayQueue {
   // False if there is no room.
   bool push(HeldDatagram&& datagram);
   bool empty() const { return heap_.empty(); }
-  size_t size(bool outgoing) const { return outgoing ? outgoing_ : heap_.size() - outgoing_; }
+  size_t size(bool outgoing) const { return sizes_[outgoing ? 1 : 0]; }  // without those that are lost
   Time next_due() const { return heap_.empty() ? kNever : heap_.front().due; }
   const HeldDatagram& front() const { return heap_.front(); }
   HeldDatagram pop();
@@ -38,7 +40,7 @@ class DelayQueue {
 
   std::vector<HeldDatagram> heap_;
   size_t bytes_ = 0;
-  size_t outgoing_ = 0;
+  std::array<size_t, 2> sizes_{};
   uint64_t pushed_ = 0;
 };
 

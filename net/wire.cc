@@ -13,6 +13,7 @@ constexpr Nanos kRetryAfter = micros(200);
 constexpr Nanos kGiveUpAfter = millis(10);
 constexpr uint32_t kReleasesARound = 16;
 constexpr std::string_view kDropped = "dropped by impairment";
+constexpr std::string_view kRefused = "refused by the kernel";
 
 }  // namespace
 
@@ -52,19 +53,19 @@ Time Wire::next_deadline() const {
 }
 
 void Wire::pass_out(const TxBurst& burst) {
-  if (trace_) [[unlikely]]
-    trace_out(burst, {});
+  uint32_t refused_from = burst.segments;
   if (blocked()) {  // behind the others
     keep(burst, 0);
-    return;
-  }
-  const SendResult result = sockets_.send(burst);
-  if (result.outcome == SendOutcome::kSent) return;
-  if (result.outcome == SendOutcome::kWouldBlock) {
-    keep(burst, result.segments);
   } else {
-    refused_ |= uint64_t{1} << (burst.port % 64);
+    const SendResult result = sockets_.send(burst);
+    if (result.outcome == SendOutcome::kWouldBlock) keep(burst, result.segments);
+    if (result.outcome == SendOutcome::kError) {
+      refused_ |= uint64_t{1} << (burst.port % 64);
+      refused_from = result.segments;
+    }
   }
+  if (trace_) [[unlikely]]
+    trace_out(burst, refused_from);
 }
 
 void Wire::keep(const TxBurst& burst, uint32_t first_segment) {
@@ -110,28 +111,50 @@ void Wire::pass_in(const RxMeta& meta, std::span<const std::byte> bytes, uint32_
   user_.arrived(meta, bytes, segment_bytes);
 }
 
-void Wire::dropped_out(const TxBurst& datagram) {
-  if (trace_) trace_out(datagram, kDropped);
+void Wire::dropped_out(const TxBurst& datagram, uint32_t behind) {
+  if (!trace_) return;  // the delay queue was full
+  Lost lost{datagram, {}, behind};
+  lost.bytes.resize(datagram.total_bytes);
+  SliceCutter(datagram.slices).copy(lost.bytes.size(), lost.bytes.data());
+  lost.datagram.slices = {};
+  lost_.push_back(std::move(lost));
+  if (behind == 0) trace_lost(0);
 }
 
 void Wire::dropped_in(const RxMeta& meta, std::span<const std::byte> datagram) {
   if (trace_) trace_in(meta, datagram, static_cast<uint32_t>(datagram.size()), kDropped);
 }
 
-void Wire::trace_out(const TxBurst& burst, std::string_view comment) {
+void Wire::trace_out(const TxBurst& burst, uint32_t refused_from) {
+  SliceCutter cutter(burst.slices);
+  std::vector<Slice> slices;
+  for (uint32_t i = 0; i < burst.segments; ++i) {
+    trace_lost(i);
+    slices.clear();
+    cutter.take(segment_length(burst, i), slices);
+    trace_segment(burst, slices, i < refused_from ? std::string_view{} : kRefused);
+  }
+  trace_lost(burst.segments);
+}
+
+// Those that were dropped before segment `behind` of the burst.
+void Wire::trace_lost(uint32_t behind) {
+  while (!lost_.empty() && lost_.front().behind <= behind) {
+    const Lost& lost = lost_.front();
+    const Slice slice{lost.bytes.data(), lost.bytes.size()};
+    trace_segment(lost.datagram, {&slice, 1}, kDropped);
+    lost_.pop_front();
+  }
+}
+
+void Wire::trace_segment(const TxBurst& burst, std::span<const Slice> slices, std::string_view comment) {
   TracedDatagram traced;
   traced.unix_ns = ns_of(now_) + trace_->unix_offset_ns;
   traced.from = {trace_->listening[burst.port].ip, sockets_.source_port(burst.port, burst.entropy)};
   traced.to = burst.to;
   traced.ecn = burst.ecn;
   traced.comment = comment;
-  SliceCutter cutter(burst.slices);
-  std::vector<Slice> slices;
-  for (uint32_t i = 0; i < burst.segments; ++i) {
-    slices.clear();
-    cutter.take(segment_length(burst, i), slices);
-    trace_->writer.write(traced, slices);
-  }
+  trace_->writer.write(traced, slices);
 }
 
 void Wire::trace_in(const RxMeta& meta, std::span<const std::byte> bytes, uint32_t segment_bytes,

@@ -5,6 +5,10 @@
 // engine is not asked for more (blocked()), so that at most one burst of the engine waits here. What cannot
 // be sent within 10 ms is given up and reported like any refused burst: one stuck interface must not hold up
 // the others.
+//
+// The trace has the datagrams of each direction in the order in which the engine sent or got them; those that
+// the impairment layer dropped stand in their places, those that it held where it let them go (and the
+// dropped ones between them, too). A burst that waits stands where it began to.
 #pragma once
 
 #include <cstdint>
@@ -65,14 +69,22 @@ class Wire final : private ImpairmentSink {
     std::vector<std::byte> bytes;
     Time since{};
   };
+  struct Lost {  // a dropped datagram whose place in the trace is in the middle of a burst
+    TxBurst datagram;
+    std::vector<std::byte> bytes;
+    uint32_t behind = 0;  // so many segments of the next burst
+  };
 
   void pass_out(const TxBurst& burst) override;
   void pass_in(const RxMeta& meta, std::span<const std::byte> bytes, uint32_t segment_bytes) override;
-  void dropped_out(const TxBurst& datagram) override;
+  bool traces() const override { return trace_.has_value(); }
+  void dropped_out(const TxBurst& datagram, uint32_t behind) override;
   void dropped_in(const RxMeta& meta, std::span<const std::byte> datagram) override;
   void keep(const TxBurst& burst, uint32_t first_segment);
   void retry_waiting();
-  void trace_out(const TxBurst& burst, std::string_view comment);
+  void trace_out(const TxBurst& burst, uint32_t refused_from);
+  void trace_lost(uint32_t behind);
+  void trace_segment(const TxBurst& burst, std::span<const Slice> slices, std::string_view comment);
   void trace_in(const RxMeta& meta, std::span<const std::byte> bytes, uint32_t segment_bytes,
                 std::string_view comment);
 
@@ -81,6 +93,7 @@ class Wire final : private ImpairmentSink {
   std::optional<Trace> trace_;
   WireUser& user_;
   std::deque<Waiting> waiting_;
+  std::deque<Lost> lost_;  // empty without a trace
   Time now_{};
   uint64_t refused_ = 0;
   uint64_t gave_up_ = 0;

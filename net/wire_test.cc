@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -31,6 +32,30 @@ class Arrivals : public WireUser {
   std::vector<uint32_t> segments;
 };
 
+bool has_tshark() {
+  return std::system("command -v tshark >/dev/null 2>&1") == 0;
+}
+
+class TraceFile {
+ public:
+  TraceFile() : path_(::testing::TempDir() + "mroce-wire-" + std::to_string(getpid()) + ".pcapng") {}
+  ~TraceFile() { unlink(path_.c_str()); }
+  const std::string& path() const { return path_; }
+  // The fields of each frame, as lines of columns.
+  std::vector<std::string> columns(const std::string& fields) const {
+    const std::string command = "tshark -r " + path_ + " -T fields " + fields + " 2>/dev/null";
+    const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
+    std::vector<std::string> lines;
+    char buffer[1024];
+    while (pipe && std::fgets(buffer, sizeof buffer, pipe.get()) != nullptr)
+      lines.emplace_back(buffer, std::strlen(buffer) - 1);
+    return lines;
+  }
+
+ private:
+  std::string path_;
+};
+
 class WireTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -46,8 +71,15 @@ class WireTest : public ::testing::Test {
   Wire wire(const std::string& impair) {
     return Wire(SendSockets(addresses_), Impairment(*parse_clauses(impair), 1, kStart), std::nullopt, user_);
   }
+  Wire traced_wire(const std::string& impair, const TraceFile& file) {
+    Wire::Trace trace{std::move(*PcapngWriter::open(file.path())), 0, {{addresses_[0].gid, 1}}};
+    return Wire(SendSockets(addresses_), Impairment(*parse_clauses(impair), 1, kStart), std::move(trace),
+                user_);
+  }
+  // The third byte of each segment is its path, the last one its number.
   TxBurst burst(uint32_t segments) {
-    data_.assign(size_t{segments} * 100, std::byte{7});
+    data_.assign(size_t{segments} * 100, std::byte{0});
+    for (uint32_t i = 0; i < segments; ++i) data_[i * 100 + 99] = static_cast<std::byte>(i);
     slice_ = {data_.data(), data_.size()};
     TxBurst result;
     result.to = {addresses_[0].gid, static_cast<uint16_t>(kBasePort + receivers_->slot())};
@@ -106,12 +138,9 @@ TEST_F(WireTest, a_refused_burst_is_reported_once_with_its_port) {
 }
 
 TEST_F(WireTest, a_trace_shows_what_was_sent_dropped_and_received) {
-  const std::string path = ::testing::TempDir() + "mroce-wire-" + std::to_string(getpid()) + ".pcapng";
-  auto writer = PcapngWriter::open(path);
-  ASSERT_TRUE(writer.has_value());
-  Wire::Trace trace{std::move(*writer), 0, {{addresses_[0].gid, 1}}};
-  Wire link(SendSockets(addresses_), Impairment(*parse_clauses("loss=100%,path=1"), 1, kStart),
-            std::move(trace), user_);
+  if (!has_tshark()) GTEST_SKIP() << "no tshark on this host";
+  const TraceFile file;
+  Wire link = traced_wire("loss=100%,path=1", file);
   link.send(kStart, burst(3));
   TxBurst lost = burst(2);
   lost.path = 1;
@@ -120,22 +149,124 @@ TEST_F(WireTest, a_trace_shows_what_was_sent_dropped_and_received) {
   ASSERT_TRUE(received.has_value());
   link.receive(kStart, *received);
   link.close();
-  if (std::system("command -v tshark >/dev/null 2>&1") != 0) {
-    unlink(path.c_str());
-    GTEST_SKIP() << "no tshark on this host";
-  }
-  const std::string command =
-      "tshark -r " + path + " -T fields -e frame.packet_flags_direction -e frame.comment 2>/dev/null";
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
-  std::vector<std::string> lines;
-  char buffer[256];
-  while (std::fgets(buffer, sizeof buffer, pipe.get()) != nullptr)
-    lines.emplace_back(buffer, std::strlen(buffer) - 1);
-  unlink(path.c_str());
   const std::string out = "0x00000002\t";
   const std::string in = "0x00000001\t";
   const std::string dropped = out + "dropped by impairment";
-  EXPECT_THAT(lines, ElementsAre(out, out, out, dropped, dropped, in, in, in));
+  EXPECT_THAT(file.columns("-e frame.packet_flags_direction -e frame.comment"),
+              ElementsAre(out, out, out, dropped, dropped, in, in, in));
+}
+
+// What the trace tells of three bursts of 20 datagrams, as number and comment.
+std::vector<std::string> numbers_and_comments(const TraceFile& file) {
+  std::vector<std::string> result;
+  for (const std::string& line : file.columns("-e udp.payload -e frame.comment")) {
+    const size_t tab = line.find('\t');
+    result.push_back(std::to_string(std::stoul(line.substr(tab - 2, 2), nullptr, 16)) + line.substr(tab + 1));
+  }
+  return result;
+}
+
+// 0 to 19 three times, whatever the comments are. Returns how many have one.
+int expect_the_order_of_the_transport(const std::vector<std::string>& numbers) {
+  int comments = 0;
+  EXPECT_EQ(numbers.size(), 60u);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const std::string number = std::to_string(i % 20);
+    EXPECT_EQ(numbers[i].substr(0, numbers[i].find('d')), number) << "at " << i;
+    comments += numbers[i] == number + "dropped by impairment" ? 1 : 0;
+  }
+  return comments;
+}
+
+TEST_F(WireTest, a_trace_keeps_dropped_datagrams_in_their_places_among_those_sent) {
+  if (!has_tshark()) GTEST_SKIP() << "no tshark on this host";
+  for (const char* clauses : {"loss=40%", "loss=40%,corrupt=20%", "loss=40%;ce=30%", "loss=95%"}) {
+    SCOPED_TRACE(clauses);
+    const TraceFile file;
+    Wire link = traced_wire(clauses, file);
+    for (int i = 0; i < 3; ++i) {
+      TxBurst sent = burst(20);
+      sent.ecn = Ecn::kEct0;
+      link.send(kStart, sent);
+    }
+    const uint64_t dropped = link.impairment().counters(true).dropped();
+    link.close();
+    EXPECT_GT(dropped, 10u);
+    EXPECT_LT(dropped, 60u);
+    EXPECT_EQ(expect_the_order_of_the_transport(numbers_and_comments(file)), static_cast<int>(dropped));
+  }
+}
+
+TEST_F(WireTest, a_trace_keeps_dropped_datagrams_in_their_places_among_those_received) {
+  if (!has_tshark()) GTEST_SKIP() << "no tshark on this host";
+  for (const char* clauses : {"loss=40%,dir=in", "loss=40%,corrupt=20%,dir=in", "loss=95%,dir=in"}) {
+    SCOPED_TRACE(clauses);
+    const TraceFile file;
+    Wire link = traced_wire(clauses, file);
+    burst(20);
+    for (int i = 0; i < 3; ++i) link.receive(kStart, {{}, data_, 100, 0});
+    const uint64_t dropped = link.impairment().counters(false).dropped();
+    link.close();
+    EXPECT_GT(dropped, 10u);
+    EXPECT_LT(dropped, 60u);
+    EXPECT_EQ(expect_the_order_of_the_transport(numbers_and_comments(file)), static_cast<int>(dropped));
+  }
+}
+
+TEST_F(WireTest, a_trace_shows_delayed_datagrams_when_they_left_and_never_steps_back_in_time) {
+  if (!has_tshark()) GTEST_SKIP() << "no tshark on this host";
+  const TraceFile file;
+  Wire link = traced_wire("loss=20%,path=0;delay=1ms,path=1", file);
+  TxBurst late = burst(20);
+  for (size_t i = 0; i < 20; ++i) data_[i * 100 + 2] = std::byte{1};
+  late.path = 1;
+  link.send(kStart, late);
+  link.send(kStart + micros(400), burst(20));
+  EXPECT_GT(link.impairment().counters(true).dropped(), 0u);
+  link.progress(kStart + millis(1));
+  link.close();
+  std::vector<std::string> expected(20, "1.000400000");
+  expected.insert(expected.end(), 20, "1.001000000");
+  EXPECT_EQ(file.columns("-e frame.time_epoch"), expected);
+}
+
+TEST_F(WireTest, a_trace_keeps_dropped_datagrams_behind_the_delayed_ones_that_were_sent_before) {
+  if (!has_tshark()) GTEST_SKIP() << "no tshark on this host";
+  for (const char* clauses : {"loss=30%,delay=1ms:500us", "loss=30%,delay=1ms,corrupt=10%,dir=in"}) {
+    SCOPED_TRACE(clauses);
+    const TraceFile file;
+    Wire link = traced_wire(clauses, file);
+    Time now = kStart;
+    for (int i = 0; i < 3; ++i) {
+      if (link.impairment().impairs_in()) {
+        burst(20);
+        link.receive(now, {{}, data_, 100, 0});
+      } else {
+        link.send(now, burst(20));
+      }
+      now += micros(300);
+      link.progress(now);
+    }
+    link.progress(kStart + millis(10));
+    for (int i = 0; i < 10 && !link.empty(); ++i) link.progress(kStart + millis(10));  // each is bounded
+    EXPECT_TRUE(link.empty());
+    link.close();
+    EXPECT_GT(expect_the_order_of_the_transport(numbers_and_comments(file)), 5);
+    const auto times = file.columns("-e frame.time_epoch");
+    EXPECT_TRUE(std::is_sorted(times.begin(), times.end()));
+  }
+}
+
+TEST_F(WireTest, a_trace_says_what_the_kernel_refused) {
+  if (!has_tshark()) GTEST_SKIP() << "no tshark on this host";
+  const TraceFile file;
+  Wire link = traced_wire("", file);
+  TxBurst sent = burst(2);
+  sent.to.ip = *parse_address("203.0.113.1");  // not reachable from 127.0.0.1
+  link.send(kStart, sent);
+  link.close();
+  EXPECT_THAT(file.columns("-e frame.comment"),
+              ElementsAre("refused by the kernel", "refused by the kernel"));
 }
 
 bool run(const char* command) {
