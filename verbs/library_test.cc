@@ -545,6 +545,52 @@ TEST_F(LibraryTest, the_sender_of_a_datagram_is_found_in_its_header) {
   EXPECT_EQ(attr.grh.dgid.raw[15], 3);
 }
 
+TEST_F(LibraryTest, a_shared_receive_queue_is_modified_as_a_whole_or_not_at_all) {
+  ibv_srq_init_attr init{};
+  init.attr = {.max_wr = 8, .max_sge = 2, .srq_limit = 5};  // at this moment the limit counts for nothing
+  ibv_srq* srq = ibv_create_srq(pd_, &init);
+  ASSERT_NE(srq, nullptr);
+  EXPECT_GE(init.attr.max_wr, 8u);
+  const auto modify = [&](uint32_t max_wr, uint32_t limit, int mask) {
+    ibv_srq_attr attr{.max_wr = max_wr, .max_sge = 0, .srq_limit = limit};
+    return ibv_modify_srq(srq, &attr, mask);
+  };
+  const auto expect_attributes = [&](uint32_t max_wr, uint32_t limit) {
+    ibv_srq_attr attr{};
+    EXPECT_EQ(ibv_query_srq(srq, &attr), 0);
+    EXPECT_EQ(attr.max_wr, max_wr);
+    EXPECT_EQ(attr.max_sge, 2u);
+    EXPECT_EQ(attr.srq_limit, limit);
+  };
+  constexpr int kBoth = IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT;
+  expect_attributes(8, 0);
+  ibv_recv_wr wr{};
+  ibv_recv_wr* bad = nullptr;
+  for (int i = 0; i < 8; ++i) ASSERT_EQ(ibv_post_srq_recv(srq, &wr, &bad), 0);
+  EXPECT_EQ(ibv_post_srq_recv(srq, &wr, &bad), ENOMEM);
+  EXPECT_EQ(bad, &wr);
+  EXPECT_EQ(modify(16, 17, kBoth), EINVAL);
+  EXPECT_EQ(modify(7, 3, kBoth), EINVAL) << "eight are posted";
+  EXPECT_EQ(modify(16, 3, kBoth | 1 << 7), EINVAL);
+  EXPECT_EQ(modify(0, 0, IBV_SRQ_MAX_WR), EINVAL);
+  expect_attributes(8, 0);
+  EXPECT_EQ(modify(0, 0, 0), 0);
+  EXPECT_EQ(modify(16, 8, kBoth), 0);
+  expect_attributes(16, 8);
+
+  pollfd entry{context_->async_fd, POLLIN, 0};
+  EXPECT_EQ(::poll(&entry, 1, 0), 0) << "eight are not fewer than eight";
+  EXPECT_EQ(modify(0, 9, IBV_SRQ_LIMIT), 0);
+  ASSERT_EQ(::poll(&entry, 1, 5000), 1);
+  ibv_async_event event{};
+  ASSERT_EQ(ibv_get_async_event(context_, &event), 0);
+  EXPECT_EQ(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
+  EXPECT_EQ(event.element.srq, srq);
+  ibv_ack_async_event(&event);
+  expect_attributes(16, 0);
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+}
+
 TEST_F(LibraryTest, the_asynchronous_descriptor_is_quiet_and_can_be_non_blocking) {
   pollfd entry{context_->async_fd, POLLIN, 0};
   EXPECT_EQ(::poll(&entry, 1, 0), 0);

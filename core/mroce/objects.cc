@@ -252,18 +252,11 @@ Result<SrqHandle> Engine::create_srq(PdHandle pd, uint32_t max_wr, uint32_t max_
 Status Engine::modify_srq(SrqHandle srq, std::optional<uint32_t> max_wr, std::optional<uint32_t> limit) {
   Srq* found = impl_->find(srq);
   if (found == nullptr) return fail(Errc::kNotFound);
-  if (max_wr) {
-    if (*max_wr == 0 || *max_wr > impl_->config.max_srq_wr) return fail(Errc::kInvalidArgument);
-    const auto resized = found->queue.resize(*max_wr);
-    if (!resized) return resized;
-  }
-  if (limit) {
-    if (*limit > found->queue.max_wr()) return fail(Errc::kInvalidArgument);
-    const auto armed = found->queue.set_limit(*limit);
-    if (!armed) return armed;
-    if (found->queue.check_limit()) impl_->emit(EventKind::kSrqLimitReached, found->user);
-  }
-  return {};
+  SharedReceiveQueue& queue = found->queue;
+  if (max_wr && *max_wr > impl_->config.max_srq_wr) return fail(Errc::kInvalidArgument);
+  const Status done = queue.modify(max_wr.value_or(queue.max_wr()), limit.value_or(queue.limit()));
+  if (done && limit && queue.check_limit()) impl_->emit(EventKind::kSrqLimitReached, found->user);
+  return done;
 }
 
 Result<SrqInfo> Engine::query_srq(SrqHandle srq) const {

@@ -87,14 +87,17 @@ bool SharedReceiveQueue::check_limit() {
 }
 
 Status SharedReceiveQueue::set_limit(uint32_t limit) {
-  if (limit > max_wr_) return fail(Errc::kInvalidArgument);
-  limit_ = limit;
-  return {};
+  return modify(max_wr_, limit);
 }
 
 Status SharedReceiveQueue::resize(uint32_t max_wr) {
-  if (max_wr == 0 || max_wr < in_use_ || max_wr < limit_) return fail(Errc::kInvalidArgument);
+  return modify(max_wr, limit_);
+}
+
+Status SharedReceiveQueue::modify(uint32_t max_wr, uint32_t limit) {
+  if (max_wr == 0 || max_wr < in_use_ || max_wr < limit) return fail(Errc::kInvalidArgument);
   max_wr_ = max_wr;
+  limit_ = limit;
   return {};
 }
 

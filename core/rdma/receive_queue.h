@@ -118,6 +118,8 @@ class SharedReceiveQueue {
   Status set_limit(uint32_t limit);
   // kInvalidArgument for 0, less than in_use() or less than limit().
   Status resize(uint32_t max_wr);
+  // Both at once or neither: what is asked for must fit together, not what was before.
+  Status modify(uint32_t max_wr, uint32_t limit);
 
  private:
   struct Entry {

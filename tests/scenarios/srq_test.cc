@@ -169,6 +169,50 @@ TEST(SharedQueueOf, fewer_entries_than_the_limit_raises_the_event_once) {
   EXPECT_FALSE(pair.b.take_event(EventKind::kSrqLimitReached));
 }
 
+TEST(SharedQueueOf, a_limit_that_is_armed_again_raises_the_event_again) {
+  Pair pair;
+  Shared shared = share(pair, 1, 16, 3);
+  const auto post = [&](uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i)
+      ASSERT_TRUE(pair.b.post_srq_recv(shared.srq, i, {pair.mb.sge(0, 100)}));
+  };
+  const auto consume = [&](uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i) {
+      ASSERT_TRUE(shared.links[0].a.send(i, {pair.ma.sge(0, 100)}));
+      EXPECT_TRUE(completes(pair, shared.links[0].a, i));
+    }
+  };
+  post(4);
+  consume(2);
+  EXPECT_TRUE(pair.b.take_event(EventKind::kSrqLimitReached, 42));
+  EXPECT_EQ(pair.b.engine().query_srq(shared.srq)->limit, 0u) << "disarmed";
+  post(4);
+  consume(5);
+  EXPECT_FALSE(pair.b.take_event(EventKind::kSrqLimitReached));
+  post(5);
+  ASSERT_TRUE(pair.b.engine().modify_srq(shared.srq, std::nullopt, 4));
+  consume(2);
+  EXPECT_FALSE(pair.b.take_event(EventKind::kSrqLimitReached)) << "four are left";
+  consume(1);
+  EXPECT_TRUE(pair.b.take_event(EventKind::kSrqLimitReached, 42));
+}
+
+TEST(SharedQueueOf, fewer_places_serves_its_streams_as_before) {
+  Pair pair;
+  Shared shared = share(pair, 3, 64);
+  for (uint64_t i = 0; i < 6; ++i) ASSERT_TRUE(pair.b.post_srq_recv(shared.srq, i, {pair.mb.sge(0, 100)}));
+  EXPECT_FALSE(pair.b.engine().modify_srq(shared.srq, 5, std::nullopt));
+  ASSERT_TRUE(pair.b.engine().modify_srq(shared.srq, 6, std::nullopt));
+  for (uint64_t round = 0; round < 10; ++round) {
+    for (const Link& link : shared.links) {
+      ASSERT_TRUE(link.a.send(round, {pair.ma.sge(0, 100)}));
+      EXPECT_TRUE(completes(pair, link.a, round));
+      ASSERT_TRUE(pair.b.post_srq_recv(shared.srq, round, {pair.mb.sge(0, 100)}));
+    }
+    EXPECT_FALSE(pair.b.post_srq_recv(shared.srq, round, {pair.mb.sge(0, 100)})) << "six are posted";
+  }
+}
+
 TEST(SharedQueueOf, a_failed_queue_pair_says_when_it_takes_no_more) {
   Pair pair;
   Shared shared = share(pair, 2, 16);
