@@ -150,7 +150,7 @@ TEST(Credit, every_acknowledgement_with_an_update_may_be_lost_for_a_second) {
 }
 
 TEST(Credit, a_question_that_is_lost_is_repeated) {
-  for (const uint64_t n : {0, 1, 2, 3}) {
+  for (const uint64_t n : {0u, 1u, 2u, 3u}) {
     SCOPED_TRACE(std::to_string(n) + " lost");
     Pair pair;
     warm_up(pair);

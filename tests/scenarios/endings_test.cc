@@ -226,7 +226,7 @@ TEST_P(Recreation, with_traffic_in_flight_lets_no_old_packet_reach_the_new_queue
       ASSERT_TRUE(link.a.send(i, {pair.ma.sge(0, 60000)}));
       ASSERT_TRUE(link.b.send(i, {pair.mb.sge(0, 60000)}));
     }
-    pair.run_for(micros(100 + 50 * round));
+    pair.run_for(micros(static_cast<int64_t>(100 + 50 * round)));
     (new_side_is_b ? link.b : link.a).destroy();
     ASSERT_TRUE(pair.a.engine().dereg_mr(old_a.lkey));
     ASSERT_TRUE(pair.b.engine().dereg_mr(old_b.lkey));

@@ -63,7 +63,7 @@ class Siege {
   }
   // Everything completed as if nobody had interfered, and goes on to do so.
   void expect_unharmed() {
-    for (const uint64_t wr_id : {1, 2, 4, 5}) EXPECT_TRUE(completes(pair, pair.qa, wr_id));
+    for (const uint64_t wr_id : {1u, 2u, 4u, 5u}) EXPECT_TRUE(completes(pair, pair.qa, wr_id));
     EXPECT_TRUE(completes(pair, pair.qb, 3));
     EXPECT_TRUE(receives(pair, pair.qb, 100));
     EXPECT_TRUE(same(pair, 0, 0, 700000));

@@ -17,7 +17,7 @@ size_t total(const std::vector<BareEngine::Sent>& sent) {
 
 TEST(HostileInit, is_answered_by_one_datagram_of_its_own_size) {
   BareEngine bare;
-  for (const size_t size : {1200, 1500, 4156, 8900}) {
+  for (const size_t size : {1200u, 1500u, 4156u, 8900u}) {
     const wire::Init init = good_init(static_cast<uint32_t>(size));
     const auto sent = bare.feed(init_datagram(init, size), source_of(init));
     ASSERT_EQ(sent.size(), 1u) << size;
@@ -190,7 +190,7 @@ TEST(SpoofedInit, of_a_known_address_does_not_cut_the_connection_that_is_in_use)
     forged.push_back(init_datagram(each));
   }
   siege.inject_all(forged);
-  for (const uint64_t wr_id : {1, 2, 4, 5}) EXPECT_TRUE(completes(siege.pair, siege.pair.qa, wr_id));
+  for (const uint64_t wr_id : {1u, 2u, 4u, 5u}) EXPECT_TRUE(completes(siege.pair, siege.pair.qa, wr_id));
   EXPECT_TRUE(completes(siege.pair, siege.pair.qb, 3));
   EXPECT_TRUE(same(siege.pair, 0, 0, 700000));
   // New streams must still find the real peer.

@@ -198,7 +198,7 @@ TEST(Replay, of_everything_that_ever_passed_changes_nothing) {
 
 TEST(Replay, of_another_connection_with_the_same_key_opens_nothing) {
   std::vector<std::vector<std::byte>> recorded;
-  for (const uint64_t seed : {1, 2}) {
+  for (const uint64_t seed : {1u, 2u}) {
     Pair pair(secured(seed));
     uint32_t id_of_b = 0;
     pair.network().on_sent([&](const PacketView& p) {

@@ -260,7 +260,7 @@ TEST(SilentPath, comes_back_even_if_answers_take_longer_than_the_first_interval)
 // ---- unequal ways
 
 TEST(SlowPath, at_a_tenth_of_the_rate_costs_its_own_share_only) {
-  for (const uint64_t mark_above : {0, 20000}) {
+  for (const uint64_t mark_above : {0u, 20000u}) {
     PairOptions options = planes(1, 4);
     options.faults.queue_bytes = 1 << 17;
     options.faults.ce_above_bytes = mark_above;
