@@ -51,18 +51,18 @@ class Rig {
     return gid;
   }
 
-  // An open connection to host 2 whose paths are all ACTIVE. `peer_planes` in the order of the peer's INIT.
-  Connection& open(uint32_t paths, const std::vector<uint8_t>& peer_planes = {0}) {
-    Connection& c = **engine.connect(now, 0, {address(0, 2), 61440});
+  // An open connection to `host` whose paths are all ACTIVE. `peer_planes` in the order of the peer's INIT.
+  Connection& open(uint32_t paths, const std::vector<uint8_t>& peer_planes = {0}, uint8_t host = 2) {
+    Connection& c = **engine.connect(now, 0, {address(0, host), 61440});
     wire::Init init;
-    init.scid = 0x77;
-    init.endpoint_id.fill(0x22);
+    init.scid = 0x75u + host;
+    init.endpoint_id.fill(static_cast<uint8_t>(0x20 + host));
     init.listen_port = 61440;
     init.cpsn_window = 4096;
     init.first_cpsn = 5000;
     init.first_pseq = 6000;
     init.receive_buffer = 4 << 20;
-    for (const uint8_t plane : peer_planes) init.ports[init.nports++] = {address(plane, 2), 120, 0};
+    for (const uint8_t plane : peer_planes) init.ports[init.nports++] = {address(plane, host), 120, 0};
     c.payload_mtu = 1024;
     engine.accept_peer(now, c, init);
     engine.make_paths(now, c, paths);
