@@ -12,6 +12,7 @@
 #include "core/base/ring.h"
 #include "core/base/time.h"
 #include "core/mroce/engine.h"
+#include "core/wire/codec.h"
 
 namespace mroce {
 
@@ -121,6 +122,10 @@ struct RxPath {
   uint32_t ts_echo = 0;
   Time arrived{};
 
+  // A PSEQ in full: nearest to the highest so far, or to `first`, which the peer has announced.
+  uint64_t expand(uint32_t pseq, uint64_t first) const {
+    return wire::expand32(pseq, seen ? largest : first);
+  }
   // Notes that `pseq` arrived; `accepted` sets its bit. Returns true if it left or found a gap just below it.
   bool note(uint64_t pseq, bool accepted);
   bool is_set(uint64_t pseq) const;

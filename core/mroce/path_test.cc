@@ -32,6 +32,17 @@ TEST(RxPath, knows_nothing_at_first) {
   EXPECT_FALSE(path.is_set(1));
 }
 
+TEST(RxPath, a_number_means_the_one_nearest_to_the_highest_or_to_the_first_announced) {
+  RxPath path;
+  constexpr uint64_t kFirst = 0x5'ffff'fff0;
+  EXPECT_EQ(path.expand(0xffff'fff0, kFirst), kFirst);
+  EXPECT_EQ(path.expand(3, kFirst), 0x6'0000'0003u);
+  EXPECT_EQ(path.expand(0xffff'ff00, kFirst), 0x5'ffff'ff00u);
+  path.note(0x9'0000'0010, true);
+  EXPECT_EQ(path.expand(3, kFirst), 0x9'0000'0003u);
+  EXPECT_EQ(path.expand(0xffff'fff0, kFirst), 0x8'ffff'fff0u);
+}
+
 TEST(RxPath, the_first_packet_leaves_no_gap_whatever_its_number) {
   for (const uint64_t first : {uint64_t{0}, uint64_t{1}, uint64_t{300}, uint64_t{0xffffffff}}) {
     RxPath path;

@@ -263,10 +263,12 @@ void Engine::Impl::on_control_datagram(Time now, Connection& c, const Common& he
   }
 }
 
-// The PSEQ of a DATA datagram in full, as nonces need it: nearest to the highest of its path so far.
+// The PSEQ of a DATA datagram in full, as its nonce needs it: nothing is believed yet, and no path is made
+// for it.
 uint64_t Engine::Impl::expand_data_pseq(const Connection& c, const Common& header) {
-  const bool seen = header.path < c.rx_paths.size() && c.rx_paths[header.path].seen;
-  return wire::expand32(header.pseq, seen ? c.rx_paths[header.path].largest : c.first_pseq_peer);
+  static constexpr RxPath kUnseen;
+  const RxPath& path = header.path < c.rx_paths.size() ? c.rx_paths[header.path] : kUnseen;
+  return path.expand(header.pseq, c.first_pseq_peer);
 }
 
 void Engine::Impl::on_data(Time now, Connection& c, const RxMeta& meta, const Common& header,
@@ -280,7 +282,7 @@ void Engine::Impl::on_data(Time now, Connection& c, const RxMeta& meta, const Co
   }
   if (header.path >= c.rx_paths.size()) c.rx_paths.resize(header.path + 1u);
   RxPath& path = c.rx_paths[header.path];
-  const uint64_t pseq = wire::expand32(header.pseq, path.seen ? path.largest : c.first_pseq_peer);
+  const uint64_t pseq = path.expand(header.pseq, c.first_pseq_peer);
   if (!MROCE_MUTANT(kAnyPseqTaken) &&
       (pseq > (path.seen ? path.largest : c.first_pseq_peer) + kPseqAhead ||
        (path.seen ? pseq + kPseqAhead < path.largest : pseq < c.first_pseq_peer))) {
