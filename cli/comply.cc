@@ -16,6 +16,7 @@
 #include "comply/core_target.h"
 #include "comply/report.h"
 #include "comply/udp_target.h"
+#include "core/base/text.h"
 
 namespace mroce::cli {
 namespace {
@@ -69,12 +70,11 @@ class Lines {
         break;
       case comply::Verdict::kSkip:
         fmt::print("  {}\n", styled(STDOUT_FILENO, Style::kDim,
-                                    fmt::format("- {} ({})", what, comply::printable(result.reason))));
+                                    fmt::format("- {} ({})", what, printable(result.reason))));
         break;
       case comply::Verdict::kFail:
         fmt::print("  {} {}\n      \"{}\"\n      {}\n", styled(STDOUT_FILENO, Style::kBad, "✘"), what,
-                   assertion.sentence,
-                   styled(STDOUT_FILENO, Style::kBad, comply::printable(result.reason, 1000)));
+                   assertion.sentence, styled(STDOUT_FILENO, Style::kBad, printable(result.reason, 1000)));
         break;
     }
     if (result.verdict == comply::Verdict::kFail || packets_)
@@ -95,10 +95,10 @@ void print_summary(const std::string& target, const std::vector<comply::Assertio
     for (const comply::AssertionResult& each : results) {
       if (each.verdict == comply::Verdict::kFail)
         fmt::print("  {} ({}): {}\n", each.assertion->id, comply::name_of(each.assertion->level),
-                   comply::printable(each.reason));
+                   printable(each.reason));
     }
   }
-  fmt::print("\n{}: {} assertions, {} passed, {} failed, {} skipped, {:.1f} s\n", comply::printable(target),
+  fmt::print("\n{}: {} assertions, {} passed, {} failed, {} skipped, {:.1f} s\n", printable(target),
              results.size(), summary.pass, summary.fail, summary.skip, took);
 }
 
@@ -146,7 +146,7 @@ struct Chosen {
 Outcome<comply::HostPort> address_of(const char* option, const std::string& text) {
   const auto parsed = comply::parse_host_port(text);
   if (parsed) return *parsed;
-  return failure(kUsage, fmt::format("{} {}: not ADDRESS:PORT", option, comply::printable(text)),
+  return failure(kUsage, fmt::format("{} {}: not ADDRESS:PORT", option, printable(text)),
                  "write 192.0.2.7:7700 or [2001:db8::7]:7700");
 }
 
@@ -172,13 +172,13 @@ Outcome<Chosen> make_target(const ComplyOptions& options) {
   if (!options.from.empty()) {
     const auto from = net::parse_address(options.from);
     if (!from)
-      return failure(kUsage, fmt::format("--from {}: not an IP address", comply::printable(options.from)),
+      return failure(kUsage, fmt::format("--from {}: not an IP address", printable(options.from)),
                      "name a local address of this host");
     how.from = *from;
   }
   auto opened = comply::UdpTarget::open(how);
   if (!opened)
-    return failure(kEnvironment, "no target there: " + comply::printable(opened.error()),
+    return failure(kEnvironment, "no target there: " + printable(opened.error()),
                    "it must speak the protocol of docs/comply-control.md at that address");
   out.target = std::move(*opened);
   return out;
@@ -203,12 +203,12 @@ Outcome<std::vector<const comply::Assertion*>> chosen(const ComplyOptions& optio
                                                       const std::vector<comply::Assertion>& all) {
   for (const std::string& section : options.sections) {
     if (comply::select(all, {section}, {}).empty())
-      return failure(kUsage, fmt::format("--section {}: no assertion there", comply::printable(section)),
+      return failure(kUsage, fmt::format("--section {}: no assertion there", printable(section)),
                      "mroce comply --list shows all");
   }
   for (const std::string& id : options.only) {
     if (comply::select(all, {}, {id}).empty())
-      return failure(kUsage, fmt::format("--only {}: no such assertion", comply::printable(id)),
+      return failure(kUsage, fmt::format("--only {}: no such assertion", printable(id)),
                      "mroce comply --list shows all");
   }
   return comply::select(all, options.sections, options.only);

@@ -4,21 +4,13 @@
 
 #include <array>
 
+#include "core/base/text.h"
 #include "core/trace/ip_headers.h"
 #include "core/trace/pcapng.h"
 
 namespace mroce::comply {
 
 using nlohmann::ordered_json;
-
-std::string printable(std::string_view text, size_t limit) {
-  std::string out;
-  for (const char c : text) {
-    if (out.size() >= limit) return out + "…";
-    out += c >= ' ' && c <= '~' ? c : '?';
-  }
-  return out;
-}
 
 std::string packet_lines(const std::deque<Packet>& packets, const PacketLines& limits) {
   std::string out;
@@ -50,25 +42,11 @@ ordered_json head_of(const Assertion& assertion) {
           {"sentence", assertion.sentence}};
 }
 
+// XML has no place for control characters but the end of a line, not even as references.
 std::string xml_text(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < ' ' && c != '\n' ? '?' : c;
-    }
+  std::string out = markup_text(text);
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) < ' ' && c != '\n') c = '?';
   }
   return out;
 }

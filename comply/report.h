@@ -28,7 +28,4 @@ std::vector<std::byte> packets_pcapng(const std::deque<Packet>& packets, const T
 // "5.3-duplicate-cpsn-placed-once.pcapng"
 std::string pcapng_name(std::string_view id);
 
-// Text of a target as it may stand on a terminal: printable ASCII, of bounded length.
-std::string printable(std::string_view text, size_t limit = 300);
-
 }  // namespace mroce::comply

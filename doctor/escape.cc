@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "core/base/text.h"
+
 namespace mroce::doctor {
 namespace {
 
@@ -62,29 +64,7 @@ std::string clean_text(std::string_view text, size_t bound) {
 }
 
 std::string html_text(std::string_view text, size_t bound) {
-  std::string out;
-  for (const char c : clean_text(text, bound)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
+  return markup_text(clean_text(text, bound));
 }
 
 }  // namespace mroce::doctor

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "core/base/text.h"
 #include "net/setting_rules.h"
 
 namespace mroce::net {
@@ -240,7 +241,8 @@ tl::expected<std::vector<ImpairmentClause>, std::string> parse_clauses(std::stri
       return tl::unexpected(fmt::format("impair: more than {} clauses; merge some of them", kMaxClauses));
     }
     ImpairmentClause clause;
-    if (auto problem = read_clause(part, clause)) return tl::unexpected(printable("impair: " + *problem));
+    if (auto problem = read_clause(part, clause))
+      return tl::unexpected(printable("impair: " + *problem, kLongestMessage));
     clauses.push_back(std::move(clause));
   }
   return clauses;

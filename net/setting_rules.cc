@@ -145,15 +145,6 @@ std::optional<bool> parse_flag(std::string_view text) {
   return std::nullopt;
 }
 
-std::string printable(std::string message) {
-  constexpr size_t kMost = 1000;
-  if (message.size() > kMost) message.replace(kMost, std::string::npos, " ...");
-  for (char& c : message) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return message;
-}
-
 std::optional<std::string> refusal(std::string_view name, std::string_view value) {
   for (const NumberRule& rule : kNumberRules) {
     if (rule.name == name) return refuse_number(rule, value);

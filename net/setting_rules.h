@@ -21,9 +21,8 @@ std::optional<std::string> refusal(std::string_view name, std::string_view value
 // The known name nearest to `name`, if it is near enough to be meant.
 std::optional<std::string_view> nearest_setting(std::string_view name);
 
-// A message that quotes what somebody wrote, as a terminal may see it: bytes that are no printable ASCII
-// become '?', and the end of a very long one is cut.
-std::string printable(std::string message);
+// Of a message that quotes what somebody wrote.
+inline constexpr size_t kLongestMessage = 1000;
 
 // Without spaces, tabs and line ends on both sides.
 std::string_view trimmed(std::string_view text);

@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "core/base/assert.h"
+#include "core/base/text.h"
 #include "net/setting_rules.h"
 
 namespace mroce::net {
@@ -146,12 +147,15 @@ tl::expected<void, std::string> Settings::set(std::string_view name, std::string
   const auto index = index_of(name);
   if (!index) {
     const auto near = nearest_setting(name);
-    return tl::unexpected(printable(fmt::format(
-        "{}: there is no setting '{}'; {}", as_written(name, value, origin), name,
-        near ? fmt::format("did you mean {}?", *near) : std::string("`mroce run --help` lists them"))));
+    const std::string hint =
+        near ? fmt::format("did you mean {}?", *near) : std::string("`mroce run --help` lists them");
+    return tl::unexpected(printable(
+        fmt::format("{}: there is no setting '{}'; {}", as_written(name, value, origin), name, hint),
+        kLongestMessage));
   }
   if (const auto refused = refusal(name, value)) {
-    return tl::unexpected(printable(fmt::format("{}: {}", as_written(name, value, origin), *refused)));
+    return tl::unexpected(
+        printable(fmt::format("{}: {}", as_written(name, value, origin), *refused), kLongestMessage));
   }
   values_[*index] = {std::string(value), std::string(origin)};
   return {};

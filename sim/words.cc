@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/base/text.h"
+
 namespace mroce::sim {
 namespace {
 
@@ -44,10 +46,7 @@ std::optional<double> parse_scaled(std::string_view word, std::span<const Unit> 
 
 std::string quoted(std::string_view word) {
   constexpr size_t kShown = 40;
-  std::string out = "'";
-  for (const char c : word.substr(0, kShown)) out += c >= ' ' && c <= '~' ? c : '?';
-  if (word.size() > kShown) out += "...";
-  return out + "'";
+  return "'" + printable(word, kShown) + "'";
 }
 
 bool set_flag(std::string_view word, bool& out) {
