@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,34 @@ def run(*words, **more):
     more.setdefault("env", environment())
     return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60,
                           stdin=subprocess.DEVNULL, check=False, **more)
+
+
+LUA = pathlib.Path(__file__).resolve().parents[2] / "tools/wireshark/mroce.lua"
+
+
+@unittest.skipUnless(shutil.which("tshark"), "no tshark on this host")
+class Trace(unittest.TestCase):
+    def test_datagrams_stand_in_the_order_of_their_sending_with_the_dropped_ones_among_them(self):
+        check = support.library_folder() / "../verbs/verbs_check"
+        data = dropped = 0
+        with support.scratch_folder() as folder:
+            done = run(MROCE, "run", "--loss", "5", "--set", "addresses=127.0.0.1", "--trace", folder / "%p.pcapng", "--",
+                       check, "--case", "write", "--seed", "1", "--iterations", "1")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            for capture in folder.glob("*.pcapng"):
+                columns = ("frame.time_epoch", "frame.packet_flags_direction", "frame.comment", "mroce.late", "mroce.missing")
+                shown = run("tshark", "-X", f"lua_script:{LUA}", "-r", capture, "-Y", "mroce.type == 4", "-T", "fields",
+                            *(word for column in columns for word in ("-e", column)))
+                self.assertEqual(shown.returncode, 0, shown.stderr)
+                rows = [line.split("\t") for line in shown.stdout.splitlines()]
+                times = [row[0] for row in rows]
+                self.assertEqual(times, sorted(times))
+                sent = [row for row in rows if row[1] == "0x00000002"]
+                self.assertEqual([row for row in sent if row[3] or row[4]], [], "no datagram overtook another, none is missing")
+                data += len(sent)
+                dropped += sum(row[2] == "dropped by impairment" for row in sent)
+        self.assertGreater(dropped, 10)
+        self.assertGreater(data, 10 * dropped)
 
 
 class ExitStatus(unittest.TestCase):
