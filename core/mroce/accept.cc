@@ -22,6 +22,12 @@ Engine::Impl::Repetition Engine::Impl::repeats(const Connection& c, const Init& 
   return same || MROCE_MUTANT(kAnyRepetition) ? Repetition::kAnswer : Repetition::kNo;
 }
 
+// Is `peer` one of the addresses at which the peer of `c` receives? Nobody else may hear of `c`: endpoint ids
+// are known to all whom an endpoint ever called.
+bool Engine::Impl::is_address_of(const Connection& c, const UdpAddress& peer) {
+  return peer.port == c.remote.port && (peer.ip == c.remote.ip || c.lists(peer.ip));
+}
+
 // An endpoint that is connected already hears of that connection. Makes no state.
 void Engine::Impl::answer_existing(const RxMeta& meta, const UdpAddress& peer, const Connection& existing,
                                    const Init& init, size_t bytes) {
@@ -30,6 +36,7 @@ void Engine::Impl::answer_existing(const RxMeta& meta, const UdpAddress& peer, c
   answer.security = existing.mode();
   answer.flags = static_cast<uint8_t>(wire::InitAckFlag::kExists);
   answer.nonce = init.nonce;
+  answer.first_cpsn = answer.first_pseq = 0;  // mean nothing here
   answer.payload_mtu = static_cast<uint16_t>(existing.payload_mtu);
   answer.max_paths = 1;
   answer.known_cid = existing.peer_id;
@@ -65,17 +72,24 @@ void Engine::Impl::accept(Time now, const RxMeta& meta, const Init& init, uint8_
     const Repetition repetition = repeats(*c, init, mode, datagram);
     if (repetition == Repetition::kIgnore) return;
     if (repetition == Repetition::kAnswer) {
+      // A repetition from elsewhere does not come from where the answer goes.
+      const auto bytes = static_cast<uint32_t>(datagram.size() + wire::kTrailerBytes);
+      if (meta.from.ip == c->remote.ip) {
+        c->inits_bytes += bytes;
+      } else if (c->stranger_room() < bytes) {
+        return;
+      }
       // Our INIT_ACK was lost. The initiator may have lowered its offer since; nothing is cut to size before
       // it is open.
       if (!c->validated) c->payload_mtu = std::min<uint32_t>(c->payload_mtu, init.payload_mtu);
       c->init_ack_due = true;
-      c->init_ack_bytes = static_cast<uint32_t>(datagram.size() + wire::kTrailerBytes);
-      c->inits_bytes += c->init_ack_bytes;
+      c->init_ack_bytes = bytes;
       want_tx(*c);
       return;
     }
     if (!self && c->state == Connection::State::kOpen && c->peer_endpoint == init.endpoint_id &&
-        (mode == kModeCrc || c->initiator || c->peer_id != init.scid) && !MROCE_MUTANT(kSecondConnection)) {
+        (mode == kModeCrc || c->initiator || c->peer_id != init.scid) && is_address_of(*c, peer) &&
+        !MROCE_MUTANT(kSecondConnection)) {
       existing = c;
     }
   }

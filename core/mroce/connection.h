@@ -190,6 +190,11 @@ struct Connection {
   uint64_t first_pseq = 0;  // ours, the same on every path
   uint32_t full_packet() const { return payload_mtu + 56 + trailer_bytes; }
   bool alive() const { return state == State::kOpen || state == State::kDraining; }
+  // Is `address` among those that the peer's INIT or INIT_ACK named?
+  bool lists(const Gid& address) const {
+    return std::any_of(peer_ports.begin(), peer_ports.end(),
+                       [&](const wire::InitPort& port) { return port.address == address; });
+  }
   // What may be sent before the peer has shown that it is where it says (RFC 9000 section 8.1).
   bool is_stranger() const { return !initiator && !validated; }
   uint64_t stranger_room() const {

@@ -30,10 +30,6 @@ Nanos init_interval(uint32_t tries) {
 uint32_t data_overhead(const EngineConfig& config) {
   return config.security == SecurityPolicy::kOff ? kDataOverhead : kSealedOverhead;
 }
-
-bool lists(const std::vector<wire::InitPort>& ports, const Gid& address) {
-  return std::any_of(ports.begin(), ports.end(), [&](const auto& port) { return port.address == address; });
-}
 }  // namespace
 
 bool Engine::Impl::is_local(const Gid& address) const {
@@ -271,7 +267,7 @@ Connection* Engine::Impl::crossing(const Connection& c) const {
     if (other == nullptr || other == &c || other->state != Connection::State::kOpen || other->initiator)
       continue;
     const bool same = other->peer_endpoint == c.peer_endpoint && c.peer_endpoint != config.endpoint_id;
-    if (same && other->remote.port == c.remote.port && lists(c.peer_ports, other->remote.ip)) return other;
+    if (same && other->remote.port == c.remote.port && c.lists(other->remote.ip)) return other;
   }
   return nullptr;
 }

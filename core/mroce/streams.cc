@@ -156,9 +156,7 @@ bool Engine::Impl::means_peer(const Connection& c, const Gid& dgid) const {
   if (dgid.is_v4_mapped() != c.remote.ip.is_v4_mapped() ||
       dgid.is_link_local() != c.remote.ip.is_link_local())
     return true;
-  if (c.peer_ports.size() >= wire::kMaxPlanes) return true;
-  return std::any_of(c.peer_ports.begin(), c.peer_ports.end(),
-                     [&](const wire::InitPort& p) { return p.address == dgid; });
+  return c.peer_ports.size() >= wire::kMaxPlanes || c.lists(dgid);
 }
 
 void Engine::Impl::on_stream_open(Time now, Connection& c, uint32_t msn, const StreamControl& body) {

@@ -42,6 +42,69 @@ TEST(HostileInit, whose_sender_never_shows_again_costs_the_victim_no_more_than_t
   EXPECT_TRUE(bare.engine().quiescent()) << "and is forgotten";
 }
 
+wire::Init answer_to(const BareEngine::Sent& sent) {
+  wire::Init answer;
+  EXPECT_TRUE(wire::decode_init(wire::In(sent.data).first(sent.data.size() - wire::kTrailerBytes), answer));
+  return answer;
+}
+
+// Endpoint ids are no secret: all whom an endpoint ever called know its own.
+TEST(HostileInit, with_the_endpoint_id_of_another_hears_nothing_of_the_connection_of_that_one) {
+  BareEngine bare;
+  wire::Init first = good_init(1);
+  first.ports[first.nports++] = {BareEngine::host(200, 9), 24, 0};
+  const auto accepted = bare.feed(init_datagram(first), source_of(first));
+  ASSERT_EQ(accepted.size(), 1u);
+  const wire::Init secrets = answer_to(accepted[0]);
+
+  wire::Init thief = good_init(2);
+  thief.endpoint_id = first.endpoint_id;
+  const auto stolen = bare.feed(init_datagram(thief), {BareEngine::host(66, 6), first.listen_port});
+  ASSERT_EQ(stolen.size(), 1u);
+  const wire::Init got = answer_to(stolen[0]);
+  EXPECT_EQ(got.flags, 0u) << "a connection of its own";
+  EXPECT_NE(got.scid, secrets.scid);
+  EXPECT_NE(got.reset_token, secrets.reset_token);
+  EXPECT_NE(got.first_cpsn, secrets.first_cpsn);
+  EXPECT_NE(got.first_pseq, secrets.first_pseq);
+
+  wire::Init other_port = thief;
+  other_port.scid += 1;
+  ++other_port.listen_port;
+  const auto beside = bare.feed(init_datagram(other_port), {source_of(first).ip, other_port.listen_port});
+  ASSERT_EQ(beside.size(), 1u);
+  EXPECT_EQ(answer_to(beside[0]).flags, 0u) << "nor another program of the same host";
+
+  for (const Gid& address : {source_of(first).ip, BareEngine::host(200, 9)}) {
+    wire::Init again = first;
+    again.scid += 7;
+    const auto told = bare.feed(init_datagram(again), {address, first.listen_port});
+    ASSERT_EQ(told.size(), 1u);
+    const wire::Init known = answer_to(told[0]);
+    EXPECT_EQ(known.flags, static_cast<uint8_t>(wire::InitAckFlag::kExists)) << "the peer itself is told";
+    EXPECT_EQ(known.scid, secrets.scid);
+    EXPECT_EQ(known.known_cid, first.scid);
+    EXPECT_EQ(known.reset_token, secrets.reset_token);
+    EXPECT_EQ(known.first_cpsn, 0u);
+    EXPECT_EQ(known.first_pseq, 0u);
+  }
+}
+
+TEST(HostileInit, repeated_from_elsewhere_is_answered_within_what_came_from_where_the_answer_goes) {
+  BareEngine bare;
+  const wire::Init init = good_init(1);
+  const Bytes bytes = init_datagram(init);
+  size_t sent = total(bare.feed(bytes, source_of(init)));
+  for (int i = 0; i < 20; ++i) {
+    for (const auto& each : bare.feed(bytes, {BareEngine::host(66, 6), init.listen_port})) {
+      EXPECT_EQ(each.to, source_of(init));
+      sent += each.bytes;
+    }
+  }
+  EXPECT_LE(sent, 3 * bytes.size());
+  EXPECT_EQ(bare.feed(bytes, source_of(init)).size(), 1u) << "the peer itself gets its answer again";
+}
+
 TEST(HostileInit, flood_is_bounded_and_passes) {
   constexpr uint32_t kMost = 100;
   BareEngine bare([](EngineConfig& config) {
