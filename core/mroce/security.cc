@@ -15,7 +15,8 @@ namespace {
 // No key protects more than this, whatever happens (twice what RFC 9001, section 6.6, allows before an
 // update).
 constexpr uint64_t kMaxPacketsOfKey = 1ULL << 24;
-constexpr uint8_t kOther = 0x80;  // class of what is not DATA, in the nonce
+constexpr uint32_t kMaxAskBackoff = 6;  // doublings of the time between two PROBEs for one phase
+constexpr uint8_t kOther = 0x80;        // class of what is not DATA, in the nonce
 
 crypto::Bytes text(std::string_view characters) {
   return {reinterpret_cast<const uint8_t*>(characters.data()), characters.size()};
@@ -102,7 +103,17 @@ void Security::update_sending(uint64_t next_cpsn) {
   tx = tx.next();
   tx_packets = 0;
   tx_first_cpsn = next_cpsn;
-  tx_confirmed = asked = false;
+  tx_confirmed = false;
+  asks = 0;
+}
+
+void Security::note_asked(uint64_t token) {
+  asked_tokens[asks++ % kAsks] = token;
+}
+
+void Security::note_answer(uint64_t token) {
+  const auto end = asked_tokens.begin() + std::min(asks, kAsks);
+  if (std::find(asked_tokens.begin(), end, token) != end) tx_confirmed = true;
 }
 
 uint64_t Security::expand_other(uint8_t path, uint32_t pseq) const {
@@ -344,7 +355,9 @@ void Engine::Impl::maintain_keys(Time now, Connection& c) {
   } else if (s.tx_packets >= kMaxPacketsOfKey) {
     lose_connection(now, c, true);
   } else if (now >= s.ask_again) {
-    s.ask_again = now + pto(c);
+    // Ever more seldom: without a sample the PTO may be far below a round trip, and then no answer would find
+    // its token among the last ones.
+    s.ask_again = now + pto(c) * (1u << std::min(s.asks, kMaxAskBackoff));
     c.limits_probe_wanted = true;
   }
 }

@@ -8,6 +8,7 @@
 // 9001, section 6; here each direction changes for itself.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -75,6 +76,8 @@ struct Security {
 
   // The next phase for what we send; nothing of it has been acknowledged yet.
   void update_sending(uint64_t next_cpsn);
+  void note_asked(uint64_t token);   // a PROBE that the peer will answer
+  void note_answer(uint64_t token);  // shows that it has opened something of this phase
   // PSEQ of a datagram that is not DATA, from its low 32 bits.
   uint64_t expand_other(uint8_t path, uint32_t pseq) const;
   bool is_replay(uint8_t path, uint64_t pseq) const;
@@ -86,8 +89,10 @@ struct Security {
   uint64_t tx_packets = 0;    // of this phase
   uint64_t tx_first_cpsn;     // first packet that was cut in this phase
   bool tx_confirmed = false;  // the peer has opened something of this phase
-  bool asked = false;         // by a PROBE with this token
-  uint64_t asked_token = 0;
+  // Tokens of the last PROBEs of this phase: an answer may be under way for longer than we wait to ask again.
+  static constexpr uint32_t kAsks = 8;
+  std::array<uint64_t, kAsks> asked_tokens{};
+  uint32_t asks = 0;
   Time ask_again{};  // not before
 
   // Receiving

@@ -262,6 +262,18 @@ TEST(KeyUpdate, waits_until_the_peer_has_shown_that_it_has_the_keys) {
   EXPECT_TRUE(completes(pair, pair.qa, 1));
 }
 
+// One that only acknowledges learns by a PROBE that the peer has its keys, and the answer may take longer
+// than it waits before it asks again.
+TEST(KeyUpdate, happens_on_a_way_that_is_longer_than_the_longest_timer) {
+  PairOptions options = secured(1, [](EngineConfig& config) { config.key_update_packets = 8; });
+  options.faults.latency = millis(120);
+  Pair pair(options);
+  warm_up(pair);
+  const uint64_t before = pair.b.look().counters().key_updates;
+  for (uint64_t round = 1; round <= 40; ++round) write_and_wait(pair, round, 1000);
+  EXPECT_GE(pair.b.look().counters().key_updates, before + 3);
+}
+
 TEST(Tags, that_fail_too_often_end_the_connection) {
   Pair pair(secured(1, [](EngineConfig& config) { config.tag_failure_limit = 10; }));
   std::vector<std::byte> specimen;
