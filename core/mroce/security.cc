@@ -12,9 +12,6 @@ using wire::Common;
 using wire::Init;
 
 namespace {
-// No key protects more than this, whatever happens (twice what RFC 9001, section 6.6, allows before an
-// update).
-constexpr uint64_t kMaxPacketsOfKey = 1ULL << 24;
 constexpr uint32_t kMaxAskBackoff = 6;  // doublings of the time between two PROBEs for one phase
 constexpr uint8_t kOther = 0x80;        // class of what is not DATA, in the nonce
 
@@ -352,7 +349,7 @@ void Engine::Impl::maintain_keys(Time now, Connection& c) {
     s.update_sending(c.tx.end());
     c.key_phase ^= wire::flag::kKeyPhase;
     ++counters.key_updates;
-  } else if (s.tx_packets >= kMaxPacketsOfKey) {
+  } else if (s.tx_packets + kMaxSegments > config.key_max_packets) {  // the next burst might be too much
     lose_connection(now, c, true);
   } else if (now >= s.ask_again) {
     // Ever more seldom: without a sample the PTO may be far below a round trip, and then no answer would find
