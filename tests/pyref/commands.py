@@ -73,6 +73,8 @@ class Session:
         asked = request.get("limits", {})
         if not isinstance(asked, dict):
             raise CommandError("limits must be an object")
+        for name in asked.keys() - {"max_paths", "max_payload", "cpsn_window", "max_rd_atomic", "max_connections"}:
+            raise CommandError(f"this target has no limit {name[:40]}", True)
         if number(request, "mode", 0, 255, 0) != 0:
             raise CommandError("this target has security mode 0 only", True)
         seed = number(request, "seed", 0, (1 << 64) - 1) if "seed" in request else None
