@@ -46,6 +46,7 @@ Engine::Impl::Impl(EngineConfig configuration, Memory& memory_interface)
   slices.reserve(kMaxSegments * 4);
   chosen.reserve(kMaxSegments);
   next_stream = static_cast<uint16_t>(16 + rng.below(1024));
+  if (MROCE_MUTANT(kLowStreams)) next_stream = 1;
 }
 
 Cq* Engine::Impl::find(CqHandle cq) const {

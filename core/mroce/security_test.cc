@@ -153,7 +153,7 @@ TEST(Phase, is_confirmed_by_the_answer_to_one_of_its_last_questions) {
   EXPECT_FALSE(security.tx_confirmed) << "too long ago";
   security.note_answer(101);
   EXPECT_TRUE(security.tx_confirmed);
-  security.update_sending(9);
+  security.begin_phase(9);
   security.note_answer(102);
   EXPECT_FALSE(security.tx_confirmed) << "of the phase before";
   security.note_asked(7);
