@@ -294,6 +294,7 @@ void Connection::open_packet(Packet& packet) {
       (kind == Type::kInitAck && !sealed_ack))
     return;
   decode_opened(packet, sealing_->open(packet.bytes));
+  packet.key_phase = sealing_->opened_phase();
   if (packet.sealed) return;
   ++unopened_;
   packet.note = "no key opens it";

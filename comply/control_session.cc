@@ -61,6 +61,16 @@ uint64_t wide_or(const json& request, const char* key, uint64_t otherwise) {
   return *number;
 }
 
+// The setting of the UDP endpoint that is a limit of the control protocol; empty: there is none.
+std::string_view setting_for(std::string_view limit) {
+  constexpr std::pair<std::string_view, std::string_view> kSettings[] = {
+      {"max_paths", "paths"}, {"max_payload", "max_payload"}, {"key_update_packets", "key_update"}};
+  for (const auto& [name, setting] : kSettings) {
+    if (name == limit) return setting;
+  }
+  return {};
+}
+
 uint32_t rights_of(const json& request, uint32_t otherwise) {
   constexpr std::pair<std::string_view, uint32_t> kRights[] = {{"local_write", access::kLocalWrite},
                                                                {"remote_write", access::kRemoteWrite},
@@ -185,8 +195,8 @@ nlohmann::json ControlSession::start(const Json& request) {
   const json limits = request.value("limits", json::object());
   if (!limits.is_object()) throw Refused("limits: not an object");
   for (const auto& [name, value] : limits.items()) {
-    const char* setting = name == "max_paths" ? "paths" : name == "max_payload" ? "max_payload" : nullptr;
-    if (setting == nullptr) throw Unsupported("the UDP endpoint has no setting for " + name.substr(0, 40));
+    const std::string_view setting = setting_for(name);
+    if (setting.empty()) throw Unsupported("the UDP endpoint has no setting for " + name.substr(0, 40));
     set(setting, std::to_string(required(limits, name.c_str(), UINT32_MAX)));
   }
   if (request.contains("seed")) set("seed", std::to_string(required(request, "seed", UINT32_MAX)));

@@ -86,6 +86,13 @@ TEST_F(ComplyControlSession, LimitsWithoutASettingAreUnsupported) {
   EXPECT_EQ(ask(session, R"({"cmd":"start","psk":"00"})").at("ok"), false);
 }
 
+TEST_F(ComplyControlSession, TheLimitOfPacketsOfAKeyHasItsSetting) {
+  EXPECT_EQ(ask(session, R"({"cmd":"start","limits":{"key_update_packets":1}})").at("unsupported"), true);
+  EXPECT_EQ(ask(session, R"({"cmd":"start","limits":{"key_update_packets":"many"}})").at("ok"), false);
+  EXPECT_EQ(ask(session, R"({"cmd":"start","limits":{"key_max_packets":500}})").at("unsupported"), true);
+  EXPECT_EQ(ask(session, R"({"cmd":"start","mode":2,"limits":{"key_update_packets":16}})").at("ok"), true);
+}
+
 // ---- lines
 
 struct Ends {

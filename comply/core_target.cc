@@ -198,6 +198,8 @@ Started CoreTarget::start(const StartOptions& options) {
   config.max_payload = limits.max_payload.value_or(config.max_payload);
   config.cpsn_window = limits.cpsn_window.value_or(config.cpsn_window);
   config.max_connections = limits.max_connections.value_or(config.max_connections);
+  config.key_update_packets = limits.key_update_packets.value_or(config.key_update_packets);
+  config.key_max_packets = limits.key_max_packets.value_or(config.key_max_packets);
   config.max_rd_atomic = static_cast<uint8_t>(limits.max_rd_atomic.value_or(config.max_rd_atomic));
   if (options.mode == 2) config.security = SecurityPolicy::kRequire;
   if (!options.psk.empty()) {

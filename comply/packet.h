@@ -26,6 +26,7 @@ struct Packet {
   // What is not well formed, or of another type, is not there.
   bool good_trailer = false;  // CRC, or a tag that the connection has checked
   bool sealed = false;        // `bytes` have a tag of mode 2; what follows is what they were before
+  uint32_t key_phase = 0;     // of what is sealed: key updates of the target before it
   std::optional<wire::Common> header;
   std::optional<wire::Data> data;
   Bytes payload;  // of data

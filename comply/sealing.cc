@@ -155,14 +155,18 @@ std::optional<Bytes> Sealing::open(std::span<const std::byte> datagram) {
   std::optional<Bytes> out;
   if ((header.flags & wire::flag::kKeyPhase) == rx_phase_) {
     out = rx_.open(datagram, pseq);
+    opened_phase_ = rx_updates_;
   } else {
     if (rx_before_) out = rx_before_->open(datagram, pseq);
-    if (!out) {
+    if (out) {
+      opened_phase_ = rx_updates_ - 1;
+    } else {
       const PhaseSecret after = rx_.next();
       out = after.open(datagram, pseq);
       if (out) {
         rx_before_ = std::exchange(rx_, after);
         rx_phase_ ^= wire::flag::kKeyPhase;
+        opened_phase_ = ++rx_updates_;
       }
     }
   }

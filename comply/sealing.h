@@ -44,6 +44,9 @@ class Sealing {
   // The datagram of the target as it was before it was sealed; nothing if no key opens it.
   std::optional<Bytes> open(std::span<const std::byte> datagram);
 
+  // Of the datagram that was opened last: how many updates of the target were before it.
+  uint32_t opened_phase() const { return opened_phase_; }
+
   // The next phase of what the tester sends, see PhaseSecret and SendOptions::flags.
   void update();
   PhaseSecret tx;
@@ -55,6 +58,8 @@ class Sealing {
   PhaseSecret rx_;
   std::optional<PhaseSecret> rx_before_;
   uint8_t rx_phase_ = 0;
+  uint32_t rx_updates_ = 0;
+  uint32_t opened_phase_ = 0;
   uint32_t peer_first_pseq_ = 0;
   std::map<std::pair<bool, uint8_t>, uint64_t> highest_;  // by class and path
 };

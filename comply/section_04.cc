@@ -8,8 +8,8 @@ namespace {
 
 // A target that has been told to call the tester: it sends INIT.
 struct Caller : Bench {
-  explicit Caller(Tester& t, const StartOptions& start = {})
-      : Bench(t, {.start = start, .open_connection = false}) {
+  explicit Caller(Tester& t, const StartOptions& start = {}, const ConnectOptions& connect = {})
+      : Bench(t, {.start = start, .connect = connect, .open_connection = false}) {
     post(work(1, WorkOp::kWrite, 100));
   }
   const Packet& expect_init(Nanos within = Tester::kPatience) {
@@ -94,10 +94,15 @@ void init_shrinks(Tester& t) {
   check(p->init->payload_mtu <= 1024, fmt::format("the ninth INIT offers {}", p->init->payload_mtu));
 }
 
+// The queue pair has no time-out of its own (0 stands for ever): only the connection can end it.
 void no_answer_fails(Tester& t) {
-  Caller b(t);
+  ConnectOptions connect;
+  connect.timeout = 0;
+  Caller b(t, {}, connect);
   b.expect_completion(1, "RETRY_EXC_ERR", seconds(6));
   b.expect_state("err");
+  t.forget();
+  t.expect_none(type(Type::kInit), "INIT of a connection that was given up", seconds(2));
 }
 
 // ---- §4.4

@@ -4,36 +4,15 @@
 #include <set>
 #include <tuple>
 
-#include "comply/section.h"
+#include "comply/secured.h"
 
 namespace mroce::comply {
 namespace {
 
-constexpr size_t kPskBytes = 32;
 constexpr std::byte kFlip{0x01};
 
-Bytes psk() {
-  return pattern(kPskBytes, 4711);
-}
-
-BenchOptions secured(bool open = true) {
-  BenchOptions out;
-  out.start.mode = 2;
-  out.start.psk = psk();
-  out.shape = [](Connection& c) { c.use_mode2(psk()); };
-  out.open_connection = open;
-  return out;
-}
-
-Match anything() {
-  return [](const Packet&) { return true; };
-}
 Match ack_for(const Connection& connection) {
   return [&connection](const Packet& p) { return p.is(Type::kInitAck) && connection.mine(p); };
-}
-
-void send_raw(Tester& t, Bytes datagram) {
-  t.send(std::move(datagram));
 }
 
 // A target that calls the tester.
@@ -536,12 +515,9 @@ void add_mode2(std::vector<Assertion>& out) {
        "path "
        "and class; before the first, to first PSEQ for DATA and to 0 for others.",
        {}, nearest_pseq);
-  constexpr std::string_view kDropTag =
-      "A datagram that no key opens, or of whose DATA header there is no telling where it ends, MUST be "
-      "dropped without any change but of counters (`drop_tag`).";
-  must("10.3.5/wrong-tag", "§10.3.5-2", kDropTag, {}, wrong_tag);
-  must("10.3.5/off-path", "§10.3.5-2", kDropTag, {Feature::kRequester}, off_path);
-  must("10.3.5/mode-0-datagram", "§10.3.5-2", kDropTag, {}, mode_0_datagram);
+  must("10.3.5/wrong-tag", "§10.3.5-2", kDropTagRule, {}, wrong_tag);
+  must("10.3.5/off-path", "§10.3.5-2", kDropTagRule, {Feature::kRequester}, off_path);
+  must("10.3.5/mode-0-datagram", "§10.3.5-2", kDropTagRule, {}, mode_0_datagram);
   must("10.3.5/replayed-control", "§10.3.5-3",
        "A datagram of another type than DATA whose PSEQ was authenticated before on its path, or lies 64 or "
        "more below the highest that was, MUST be dropped (`drop_replay`).",

@@ -51,6 +51,7 @@ std::vector<Assertion> all_assertions() {
   add_security(out);
   add_mode2(out);
   add_retry(out);
+  add_key_updates(out);
   const auto number = [](std::string_view section) {
     unsigned major = 0, minor = 0;
     unsigned* part = &major;

@@ -41,23 +41,24 @@ struct AssertionResult {
 
 // All assertions, in the order of the specification.
 std::vector<Assertion> all_assertions();
-void add_model(std::vector<Assertion>& out);       // section_02.cc
-void add_packets(std::vector<Assertion>& out);     // section_03.cc
-void add_checks(std::vector<Assertion>& out);      // section_03_checks.cc
-void add_handshake(std::vector<Assertion>& out);   // section_04.cc
-void add_endings(std::vector<Assertion>& out);     // section_04_end.cc
-void add_receiving(std::vector<Assertion>& out);   // section_05.cc
-void add_sending(std::vector<Assertion>& out);     // section_05_sender.cc
-void add_congestion(std::vector<Assertion>& out);  // section_06.cc
-void add_paths(std::vector<Assertion>& out);       // section_07.cc
-void add_streams(std::vector<Assertion>& out);     // section_08.cc
-void add_credits(std::vector<Assertion>& out);     // section_08_credits.cc
-void add_placement(std::vector<Assertion>& out);   // section_09.cc
-void add_refusals(std::vector<Assertion>& out);    // section_09_refusals.cc
-void add_requester(std::vector<Assertion>& out);   // section_09_requester.cc
-void add_security(std::vector<Assertion>& out);    // section_10.cc
-void add_mode2(std::vector<Assertion>& out);       // section_10_mode2.cc
-void add_retry(std::vector<Assertion>& out);       // section_10_retry.cc
+void add_model(std::vector<Assertion>& out);        // section_02.cc
+void add_packets(std::vector<Assertion>& out);      // section_03.cc
+void add_checks(std::vector<Assertion>& out);       // section_03_checks.cc
+void add_handshake(std::vector<Assertion>& out);    // section_04.cc
+void add_endings(std::vector<Assertion>& out);      // section_04_end.cc
+void add_receiving(std::vector<Assertion>& out);    // section_05.cc
+void add_sending(std::vector<Assertion>& out);      // section_05_sender.cc
+void add_congestion(std::vector<Assertion>& out);   // section_06.cc
+void add_paths(std::vector<Assertion>& out);        // section_07.cc
+void add_streams(std::vector<Assertion>& out);      // section_08.cc
+void add_credits(std::vector<Assertion>& out);      // section_08_credits.cc
+void add_placement(std::vector<Assertion>& out);    // section_09.cc
+void add_refusals(std::vector<Assertion>& out);     // section_09_refusals.cc
+void add_requester(std::vector<Assertion>& out);    // section_09_requester.cc
+void add_security(std::vector<Assertion>& out);     // section_10.cc
+void add_mode2(std::vector<Assertion>& out);        // section_10_mode2.cc
+void add_retry(std::vector<Assertion>& out);        // section_10_retry.cc
+void add_key_updates(std::vector<Assertion>& out);  // section_10_update.cc
 
 // Sections "5" or "5.3" (all below) and ids; with both empty, everything. Unknown ones select nothing.
 std::vector<const Assertion*> select(const std::vector<Assertion>& all,

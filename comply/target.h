@@ -53,6 +53,8 @@ struct Limits {  // what is not given is the target's own choice
   std::optional<uint32_t> cpsn_window = {};
   std::optional<uint32_t> max_rd_atomic = {};
   std::optional<uint32_t> max_connections = {};
+  std::optional<uint32_t> key_update_packets = {};  // of one key, before the next one
+  std::optional<uint32_t> key_max_packets = {};     // of one key at most
 };
 
 struct StartOptions {

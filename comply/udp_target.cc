@@ -127,6 +127,8 @@ Started UdpTarget::start(const StartOptions& options) {
   put("cpsn_window", options.limits.cpsn_window);
   put("max_rd_atomic", options.limits.max_rd_atomic);
   put("max_connections", options.limits.max_connections);
+  put("key_update_packets", options.limits.key_update_packets);
+  put("key_max_packets", options.limits.key_max_packets);
   json request = {{"cmd", "start"}, {"limits", limits}, {"mode", options.mode}};
   if (!options.psk.empty()) request["psk"] = hex_of(options.psk);
   if (options.seed) request["seed"] = *options.seed;

@@ -66,6 +66,7 @@ EngineConfig engine_config(const Settings& settings, const EngineSurroundings& s
   config.entropy = secret_bytes;
   config.security = policy_of(settings.text("security"));
   config.preshared_key = surroundings.preshared_key;
+  config.key_update_packets = settings.number("key_update");
   config.base_port = static_cast<uint16_t>(settings.number("base_port"));
   config.max_paths = static_cast<uint32_t>(settings.number("paths"));
   config.max_planes = static_cast<uint32_t>(settings.number("planes"));

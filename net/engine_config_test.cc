@@ -14,6 +14,7 @@ TEST(EngineConfigFromSettings, takes_settings_and_surroundings_over) {
                                                                                     {"max_payload", "1408"},
                                                                                     {"window", "256K"},
                                                                                     {"base_port", "50000"},
+                                                                                    {"key_update", "1K"},
                                                                                     {"ecn", "0"},
                                                                                     {"relaxed", "1"}}) {
     ASSERT_TRUE(settings.set(name, value, "flag --" + name).has_value());
@@ -30,6 +31,7 @@ TEST(EngineConfigFromSettings, takes_settings_and_surroundings_over) {
   EXPECT_EQ(config.max_payload, 1408u);
   EXPECT_EQ(config.window_bytes, 256u * 1024);
   EXPECT_EQ(config.base_port, 50000u);
+  EXPECT_EQ(config.key_update_packets, 1024u);
   EXPECT_EQ(config.slot, 9u);
   EXPECT_EQ(config.seed, 77u);
   EXPECT_FALSE(config.ecn);

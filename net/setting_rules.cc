@@ -34,6 +34,7 @@ constexpr NumberRule kNumberRules[] = {
     {"max_payload", 1024, 4096, "1024 to 4096"},
     {"window", 64 * kKi, 64 * kMi, "64K to 64M"},
     {"receive_buffer", 64 * kKi, kGi, "64K to 1G"},
+    {"key_update", 16, 8 * kMi, "16 to 8M (datagrams)"},
     {"stats_interval", 0, 3'600'000, "0 to 3600000 (milliseconds)"},
 };
 

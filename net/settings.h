@@ -33,6 +33,7 @@ namespace mroce::net {
   X(ecn, "1", "set ECT(0) on packets and react to CE marks")                                                 \
   X(security, "off", "encrypt with AES-GCM: off; prefer: if the peer does, too; require: talk to no others") \
   X(key_file, "", "pre-shared key of security: a file of 32 bytes or 64 hexadecimal digits")                 \
+  X(key_update, "8M", "datagrams that one key of security protects before the next one, 16 to 8M")           \
   X(device_name, "mroce0", "name of the device that programs see")                                           \
   X(stats_file, "", "at exit, write statistics as JSON to this file; %p is the process id")                  \
   X(stats_interval, "0", "write that file also every so many milliseconds; 0: at exit only")                 \

@@ -84,6 +84,8 @@ TEST(Settings, every_rule_refuses_something) {
   const std::vector<std::pair<std::string, std::string>> bad = {{"paths", "33"},
                                                                 {"security", "on"},
                                                                 {"key_file", std::string(5000, 'k')},
+                                                                {"key_update", "15"},
+                                                                {"key_update", "9M"},
                                                                 {"planes", "9"},
                                                                 {"addresses", "10.0.0"},
                                                                 {"addresses", ",127.0.0.1"},

@@ -102,7 +102,8 @@ void Engine::Impl::accept(Time now, const RxMeta& meta, const Init& init, uint8_
     ++counters.drop_limit;
     return;
   }
-  const bool crowded = unvalidated > config.retry_above && !MROCE_MUTANT(kNeverRetry);
+  const uint32_t bound = MROCE_MUTANT(kRetriesEarly) ? 10 : config.retry_above;
+  const bool crowded = unvalidated > bound && !MROCE_MUTANT(kNeverRetry);
   if (c == nullptr && crowded && !has_good_cookie(now, meta.from.ip, init)) {
     return send_retry(now, meta, peer, init);
   }

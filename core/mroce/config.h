@@ -73,7 +73,8 @@ struct EngineConfig {
   SecurityPolicy security = SecurityPolicy::kOff;        // anything else is impossible with virtual_payload
   std::optional<std::array<uint8_t, 32>> preshared_key;  // mode 2: without it peers are not authenticated
   uint64_t key_update_packets = 1 << 23;                 // mode 2: of one direction, with one key
-  uint64_t tag_failure_limit = 1ULL << 36;               // mode 2: failed checks that end a connection
+  uint64_t key_max_packets = 1 << 24;       // mode 2: never more; at least kMaxSegments above that
+  uint64_t tag_failure_limit = 1ULL << 36;  // mode 2: failed checks that end a connection
   uint32_t retry_above = 64;  // connections that are not validated, before an INIT needs a cookie
 
   uint32_t max_qp = 65519;  // limits reported by verbs

@@ -169,6 +169,8 @@ struct Engine::Impl {
   template <class Opens>
   bool open_in_phase(Time now, Connection& c, uint8_t phase, const Opens& opens);
   void maintain_keys(Time now, Connection& c);
+  void update_keys(Connection& c);
+  void follow_update(Time now, Connection& c);
 
   // ---- goodbye.cc
   void shutdown(Time now);

@@ -74,6 +74,7 @@ Connection* Engine::Impl::new_connection(Time now) {
   c->started = c->last_heard = now;
   c->first_cpsn = static_cast<uint32_t>(draw64());
   c->first_pseq = static_cast<uint32_t>(draw64());
+  if (MROCE_MUTANT(kFixedStarts)) c->first_cpsn = c->first_pseq = 1;
   draw(c->reset_token);
   c->tx.restart(c->first_cpsn);
   c->cpsn_limit = c->peer_cack = c->first_cpsn;
@@ -109,6 +110,7 @@ Result<Connection*> Engine::Impl::connect(Time now, uint32_t port, const UdpAddr
 
 void Engine::Impl::fill_init(const Connection& c, Init& init) const {
   init.security = c.initiator ? offered_modes() : c.mode();
+  if (MROCE_MUTANT(kMode0Offered) && c.initiator) init.security |= mode_bit(kModeCrc);
   init.scid = c.local_id;
   init.endpoint_id = config.endpoint_id;
   init.reset_token = c.reset_token;

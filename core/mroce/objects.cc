@@ -36,6 +36,7 @@ Engine::Impl::Impl(EngineConfig configuration, Memory& memory_interface)
       rng(config.seed),
       mrs(rng.next(), config.max_mr) {
   MROCE_ASSERT(config.security == SecurityPolicy::kOff || !config.virtual_payload);
+  MROCE_ASSERT(config.key_update_packets + kMaxSegments <= config.key_max_packets);
   key_id = key_id_of(config.preshared_key);
   const size_t trailer = config.security == SecurityPolicy::kOff ? wire::kTrailerBytes : wire::kTagBytes;
   const size_t segments = config.virtual_payload ? 1 + config.max_burst_bytes / 1024 : kMaxSegments;
@@ -45,6 +46,7 @@ Engine::Impl::Impl(EngineConfig configuration, Memory& memory_interface)
   slices.reserve(kMaxSegments * 4);
   chosen.reserve(kMaxSegments);
   next_stream = static_cast<uint16_t>(16 + rng.below(1024));
+  if (MROCE_MUTANT(kLowStreams)) next_stream = 1;
 }
 
 Cq* Engine::Impl::find(CqHandle cq) const {

@@ -228,9 +228,7 @@ void Engine::Impl::on_probe(Time now, Connection& c, const wire::Common& header,
 
 void Engine::Impl::on_probe_ack(Time now, Connection& c, const wire::ProbeAck& answer) {
   heard_from(now, c);
-  if (c.security != nullptr && c.security->asked && answer.token == c.security->asked_token) {
-    c.security->tx_confirmed = true;
-  }
+  if (c.security != nullptr) c.security->note_answer(answer.token);
   for (Path& p : c.paths) {
     if (!p.probe_flying || p.probe_token != answer.token) continue;
     p.probe_flying = false;

@@ -14,7 +14,8 @@ Result<uint16_t> Engine::Impl::allocate_stream() {
   for (uint32_t tries = 0; tries < 65536; ++tries) {
     const uint16_t candidate = next_stream;
     next_stream = candidate >= 65534 ? uint16_t{16} : static_cast<uint16_t>(candidate + 1);
-    if (candidate >= 16 && stream_qp(candidate) == nullptr && !busy_streams.contains(candidate))
+    if ((candidate >= 16 || MROCE_MUTANT(kLowStreams)) && stream_qp(candidate) == nullptr &&
+        !busy_streams.contains(candidate))
       return candidate;
   }
   return fail(Errc::kNoMemory);

@@ -171,6 +171,7 @@ void Engine::Impl::on_datagram(Time now, const RxMeta& meta, wire::In datagram, 
     return;
   }
   Connection* const c = find_connection(header, cached);
+  if (MROCE_MUTANT(kAnswersStrangers) && c == nullptr) send_version(meta, header);
   if (c == nullptr) return;
   cached = c;
   if (header.type == Type::kData) {

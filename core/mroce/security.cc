@@ -12,10 +12,8 @@ using wire::Common;
 using wire::Init;
 
 namespace {
-// No key protects more than this, whatever happens (twice what RFC 9001, section 6.6, allows before an
-// update).
-constexpr uint64_t kMaxPacketsOfKey = 1ULL << 24;
-constexpr uint8_t kOther = 0x80;  // class of what is not DATA, in the nonce
+constexpr uint32_t kMaxAskBackoff = 6;  // doublings of the time between two PROBEs for one phase
+constexpr uint8_t kOther = 0x80;        // class of what is not DATA, in the nonce
 
 crypto::Bytes text(std::string_view characters) {
   return {reinterpret_cast<const uint8_t*>(characters.data()), characters.size()};
@@ -36,6 +34,9 @@ PhaseKeys::PhaseKeys(crypto::Aead::Way way, const Material& material)
   auto from = material.begin() + crypto::kAeadKeyBytes;
   std::copy_n(from, iv_.size(), iv_.begin());
   std::copy_n(from + crypto::kNonceBytes, next_secret_.size(), next_secret_.begin());
+#ifdef MROCE_MUTANTS
+  material_ = material;
+#endif
 }
 
 PhaseKeys PhaseKeys::next() const {
@@ -98,11 +99,20 @@ Security::Security(const FirstKeys& keys, bool initiator, uint64_t first_cpsn)
       tx_first_cpsn(first_cpsn),
       rx(crypto::Aead::Way::kOpen, initiator ? keys.acceptor : keys.initiator) {}
 
-void Security::update_sending(uint64_t next_cpsn) {
-  tx = tx.next();
+void Security::begin_phase(uint64_t next_cpsn) {
   tx_packets = 0;
   tx_first_cpsn = next_cpsn;
-  tx_confirmed = asked = false;
+  tx_confirmed = false;
+  asks = 0;
+}
+
+void Security::note_asked(uint64_t token) {
+  asked_tokens[asks++ % kAsks] = token;
+}
+
+void Security::note_answer(uint64_t token) {
+  const auto end = asked_tokens.begin() + std::min(asks, kAsks);
+  if (std::find(asked_tokens.begin(), end, token) != end) tx_confirmed = true;
 }
 
 uint64_t Security::expand_other(uint8_t path, uint32_t pseq) const {
@@ -236,10 +246,14 @@ std::unique_ptr<Security> Engine::Impl::agree_as_initiator(const Connection& c, 
     ++counters.drop_malformed;
     return nullptr;
   }
-  const FirstKeys keys =
-      derive_keys(config.preshared_key, *shared, transcript_of(*c.opening->own), wire::init_transcript(body));
+  std::vector<std::byte> own = transcript_of(*c.opening->own);
+  if (MROCE_MUTANT(kCookieHashed)) {
+    for (const uint8_t byte : c.opening->cookie.view()) own.push_back(std::byte{byte});
+  }
+  const FirstKeys keys = derive_keys(config.preshared_key, *shared, own, wire::init_transcript(body));
   crypto::wipe(*shared);
   auto security = std::make_unique<Security>(keys, true, c.first_cpsn);
+  if (MROCE_MUTANT(kInitiatorKey)) security->tx = PhaseKeys(crypto::Aead::Way::kSeal, keys.acceptor);
   Common header;
   wire::decode_common(body, header);
   crypto::Aead& aead = security->rx.begin(false, header.path, header.pseq);
@@ -274,21 +288,34 @@ void Engine::Impl::seal_other(Connection& c, const Path& p, std::byte* start, si
   ++c.security->tx_packets;
 }
 
+// The peer's next phase, for which `rx_after` has the keys.
+void Engine::Impl::follow_update(Time now, Connection& c) {
+  Security& s = *c.security;
+  if (!MROCE_MUTANT(kOldKeyForEver) || !s.rx_before) s.rx_before.emplace(std::move(s.rx));
+  s.rx_before_until = now + (MROCE_MUTANT(kPhaseForgottenSoon) ? millis(1) : 3 * pto(c));
+  s.rx = std::move(*s.rx_after);
+  s.rx_after.reset();
+  s.rx_phase ^= wire::flag::kKeyPhase;
+  if (MROCE_MUTANT(kReplayForgotten)) s.others.clear();
+}
+
 // Tries the keys that the flag may mean. The next phase begins for good when something of it opens.
 template <class Opens>
 bool Engine::Impl::open_in_phase(Time now, Connection& c, uint8_t phase, const Opens& opens) {
   Security& s = *c.security;
-  if (phase == s.rx_phase) return opens(s.rx);
-  if (s.rx_before && now > s.rx_before_until) s.rx_before.reset();
+  if (MROCE_MUTANT(kOldKeyForEver) && s.rx_before && opens(*s.rx_before)) return true;
+  if (phase == s.rx_phase) {
+    if (opens(s.rx)) return true;
+    if (!MROCE_MUTANT(kPhaseFlagIgnored)) return false;
+  }
+  if (s.rx_before && now > s.rx_before_until && !MROCE_MUTANT(kOldKeyForEver)) s.rx_before.reset();
   if (s.rx_before && opens(*s.rx_before)) return true;
+  if (MROCE_MUTANT(kUpdateUnseen) || (MROCE_MUTANT(kUpdatesNotClose) && s.rx_before)) return false;
   if (!s.rx_after) s.rx_after.emplace(s.rx.next());
-  if (!opens(*s.rx_after)) return false;
-  s.rx_before.emplace(std::move(s.rx));
-  s.rx_before_until = now + 3 * pto(c);
-  s.rx = std::move(*s.rx_after);
-  s.rx_after.reset();
-  s.rx_phase = phase;
-  return true;
+  const bool opened_by_next = opens(*s.rx_after);
+  if (!opened_by_next && !MROCE_MUTANT(kForgedUpdate)) return false;
+  if (!MROCE_MUTANT(kUpdateNotTaken)) follow_update(now, c);
+  return opened_by_next;
 }
 
 // The datagram without its trailer and with its payload in clear, if it is the peer's and no replay. Of DATA,
@@ -331,20 +358,45 @@ std::optional<wire::In> Engine::Impl::open_datagram(Time now, Connection& c, con
   return body;
 }
 
+void Engine::Impl::update_keys(Connection& c) {
+  Security& s = *c.security;
+  if (MROCE_MUTANT(kNonceAgain) || MROCE_MUTANT(kNumbersAgain)) {
+    for (Path& p : c.paths) p.other_pseq = 0;
+  }
+  if (MROCE_MUTANT(kNonceAgain)) return s.begin_phase(c.tx.end());
+#ifdef MROCE_MUTANTS
+  if (MROCE_MUTANT(kUpdateFlipsBack)) s.tx_mistaken.emplace(s.tx.again());
+#endif
+  const bool unchained = MROCE_MUTANT(kUpdateUnchained) && counters.key_updates > 0;
+  if (!MROCE_MUTANT(kUpdateKeepsKey) && !unchained) s.tx = s.tx.next();
+  s.begin_phase(c.tx.end());
+  c.key_phase ^= wire::flag::kKeyPhase;
+  ++counters.key_updates;
+}
+
 // Takes new keys for what we send when this phase has protected enough, but not before the peer has opened
 // something of it: else it could fall behind by more than one phase. A packet that was cut in this phase and
 // is accepted shows that, or the answer to a PROBE.
 void Engine::Impl::maintain_keys(Time now, Connection& c) {
   Security& s = *c.security;
-  if (s.tx_packets < config.key_update_packets || !c.alive()) return;
-  if (s.tx_confirmed || c.tx.begin() > s.tx_first_cpsn) {
-    s.update_sending(c.tx.end());
+#ifdef MROCE_MUTANTS
+  if (s.tx_mistaken && s.tx_packets >= 3) {
+    s.tx = std::move(*s.tx_mistaken);
+    s.tx_mistaken.reset();
     c.key_phase ^= wire::flag::kKeyPhase;
-    ++counters.key_updates;
-  } else if (s.tx_packets >= kMaxPacketsOfKey) {
+  }
+#endif
+  if (s.tx_packets < config.key_update_packets || !c.alive() || MROCE_MUTANT(kNeverUpdates)) return;
+  const bool answered = s.tx_confirmed && !MROCE_MUTANT(kAnswerUnnoticed);
+  if (answered || c.tx.begin() > s.tx_first_cpsn || MROCE_MUTANT(kUpdateUnconfirmed)) {
+    update_keys(c);
+  } else if (s.tx_packets + kMaxSegments > config.key_max_packets &&
+             !MROCE_MUTANT(kKeyLimitIgnored)) {  // the next burst might be too much
     lose_connection(now, c, true);
-  } else if (now >= s.ask_again) {
-    s.ask_again = now + pto(c);
+  } else if (now >= s.ask_again && !MROCE_MUTANT(kUpdateUnasked)) {
+    // Ever more seldom: without a sample the PTO may be far below a round trip, and then no answer would find
+    // its token among the last ones.
+    s.ask_again = now + pto(c) * (1u << std::min(s.asks, kMaxAskBackoff));
     c.limits_probe_wanted = true;
   }
 }

@@ -8,6 +8,7 @@
 // 9001, section 6; here each direction changes for itself.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,6 +38,12 @@ class PhaseKeys {
 
   // Keys of the next phase.
   PhaseKeys next() const;
+#ifdef MROCE_MUTANTS
+  // The same once more, for an engine that goes back to it.
+  PhaseKeys again() const {
+    return PhaseKeys(way_, material_);
+  }
+#endif
   // Begins a datagram: its class (DATA or not), path and PSEQ make the nonce.
   crypto::Aead& begin(bool data, uint8_t path, uint64_t pseq);
 
@@ -45,6 +52,9 @@ class PhaseKeys {
   crypto::Aead aead_;
   crypto::Nonce iv_{};
   crypto::Key32 next_secret_{};
+#ifdef MROCE_MUTANTS
+  Material material_{};
+#endif
 };
 
 // Which PSEQs of one path have arrived: bit i of `bits` stands for largest - i. For what is not DATA, of
@@ -73,8 +83,10 @@ std::array<uint8_t, 8> key_id_of(const std::optional<PresharedKey>& preshared);
 struct Security {
   Security(const FirstKeys& keys, bool initiator, uint64_t first_cpsn);
 
-  // The next phase for what we send; nothing of it has been acknowledged yet.
-  void update_sending(uint64_t next_cpsn);
+  // With the next `tx`: nothing of its phase has been acknowledged yet.
+  void begin_phase(uint64_t next_cpsn);
+  void note_asked(uint64_t token);   // a PROBE that the peer will answer
+  void note_answer(uint64_t token);  // shows that it has opened something of this phase
   // PSEQ of a datagram that is not DATA, from its low 32 bits.
   uint64_t expand_other(uint8_t path, uint32_t pseq) const;
   bool is_replay(uint8_t path, uint64_t pseq) const;
@@ -86,9 +98,14 @@ struct Security {
   uint64_t tx_packets = 0;    // of this phase
   uint64_t tx_first_cpsn;     // first packet that was cut in this phase
   bool tx_confirmed = false;  // the peer has opened something of this phase
-  bool asked = false;         // by a PROBE with this token
-  uint64_t asked_token = 0;
+  // Tokens of the last PROBEs of this phase: an answer may be under way for longer than we wait to ask again.
+  static constexpr uint32_t kAsks = 8;
+  std::array<uint64_t, kAsks> asked_tokens{};
+  uint32_t asks = 0;
   Time ask_again{};  // not before
+#ifdef MROCE_MUTANTS
+  std::optional<PhaseKeys> tx_mistaken;  // to which a wrong engine goes back
+#endif
 
   // Receiving
   PhaseKeys rx;

@@ -144,6 +144,23 @@ TEST(ReplayWindow, agrees_with_a_set) {
   }
 }
 
+TEST(Phase, is_confirmed_by_the_answer_to_one_of_its_last_questions) {
+  Security security(keys_for(preshared(), "init", "init_ack"), true, 1);
+  security.note_answer(0);
+  EXPECT_FALSE(security.tx_confirmed) << "nothing was asked";
+  for (uint64_t token = 100; token < 100 + Security::kAsks + 1; ++token) security.note_asked(token);
+  security.note_answer(100);
+  EXPECT_FALSE(security.tx_confirmed) << "too long ago";
+  security.note_answer(101);
+  EXPECT_TRUE(security.tx_confirmed);
+  security.begin_phase(9);
+  security.note_answer(102);
+  EXPECT_FALSE(security.tx_confirmed) << "of the phase before";
+  security.note_asked(7);
+  security.note_answer(7);
+  EXPECT_TRUE(security.tx_confirmed);
+}
+
 TEST(Secrets, come_from_the_source_that_the_driver_gives) {
   size_t drawn = 0;
   Rig rig([&](EngineConfig& config) {

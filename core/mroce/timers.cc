@@ -149,6 +149,7 @@ void Engine::Impl::fire(Time now, Connection& c) {
   if (now >= c.paced_until) c.paced_until = kNever;
   switch (c.state) {
     case State::kInitSent:
+      if (MROCE_MUTANT(kInitForEver)) c.started = now;
       if (now - c.started >= config.silence_limit) {
         lose_connection(now, c, true);
       }

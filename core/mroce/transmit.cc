@@ -173,10 +173,7 @@ bool Engine::Impl::build_limits_probe(Time now, Connection& c, TxBurst& out) {
   c.asked_at = now;
   wire::Probe probe;
   probe.token = draw64();
-  if (c.security != nullptr) {
-    c.security->asked = true;
-    c.security->asked_token = probe.token;
-  }
+  if (c.security != nullptr) c.security->note_asked(probe.token);
   // More streams may be blocked than one probe can name: the next one goes on behind the last.
   for (uint32_t i = 0; i < 65536 && probe.nstreams < probe.streams.size(); ++i) {
     const QueuePair* qp = stream_qp(++c.asked_stream);

@@ -76,6 +76,8 @@ class Session:
         if not isinstance(asked, dict):
             raise CommandError("limits must be an object")
         security = self._security(request)
+        for name in asked.keys() - {"max_paths", "max_payload", "cpsn_window", "max_rd_atomic", "max_connections"}:
+            raise CommandError(f"this target has no limit {name[:40]}", True)
         seed = number(request, "seed", 0, (1 << 64) - 1) if "seed" in request else None
         limits = Limits(number(asked, "max_paths", 1, 32, 4), number(asked, "max_payload", 512, 4096, 4096),
                         number(asked, "cpsn_window", 64, 1 << 20, 16384), number(asked, "max_rd_atomic", 0, 255, 16),

@@ -262,6 +262,44 @@ TEST(KeyUpdate, waits_until_the_peer_has_shown_that_it_has_the_keys) {
   EXPECT_TRUE(completes(pair, pair.qa, 1));
 }
 
+// One that only acknowledges learns by a PROBE that the peer has its keys, and the answer may take longer
+// than it waits before it asks again.
+TEST(KeyUpdate, happens_on_a_way_that_is_longer_than_the_longest_timer) {
+  PairOptions options = secured(1, [](EngineConfig& config) { config.key_update_packets = 8; });
+  options.faults.latency = millis(120);
+  Pair pair(options);
+  warm_up(pair);
+  const uint64_t before = pair.b.look().counters().key_updates;
+  for (uint64_t round = 1; round <= 40; ++round) write_and_wait(pair, round, 1000);
+  EXPECT_GE(pair.b.look().counters().key_updates, before + 3);
+}
+
+// Bursts end wherever they like: the limits here lie at each place within one.
+TEST(KeyUpdate, that_is_impossible_ends_the_connection_before_a_key_protects_too_much) {
+  for (uint64_t most = 80; most < 100; ++most) {
+    SCOPED_TRACE("limit " + std::to_string(most));
+    Pair pair(secured(1, [most](EngineConfig& config) {
+      config.key_update_packets = 8;
+      config.key_max_packets = most;
+    }));
+    warm_up(pair);
+    uint64_t of_phase = 0;
+    uint8_t phase = 0;
+    pair.network().on_sent([&](const PacketView& p) {
+      if (p.from != pair.a.index() || p.is(Type::kInit) || p.is(Type::kReset)) return;
+      const uint8_t shown = p.header()->flags & wire::flag::kKeyPhase;
+      of_phase = shown == phase ? of_phase + 1 : 1;
+      phase = shown;
+    });
+    pair.network().faults(pair.b.index(), pair.a.index()).cut = true;
+    ASSERT_TRUE(pair.qa.write(1, {pair.ma.sge(0, 1 << 20)}, pair.mb.addr, pair.mb.rkey));
+    pair.run_for(millis(500));
+    EXPECT_EQ(open_connections(pair.a), 0u) << "long before silence would have ended it";
+    EXPECT_LE(of_phase, most);
+    EXPECT_GT(of_phase, 8u);
+  }
+}
+
 TEST(Tags, that_fail_too_often_end_the_connection) {
   Pair pair(secured(1, [](EngineConfig& config) { config.tag_failure_limit = 10; }));
   std::vector<std::byte> specimen;
