@@ -194,7 +194,7 @@ void add_endings(std::vector<Assertion>& out) {
            "connection MUST be given up as lost too.",
            slow, standstill_ends},
           {"4.9/losses-do-not-kill", "§4.9-6", Level::kMust,
-           "Losses, however many, MUST NOT end a connection; only silence, standstill, RESET and CLOSE do.",
+           "Losses, however many, MUST NOT end a connection; only what §4.13 lists does.",
            requester, losses_do_not_kill},
           {"4.10/close-confirmed",
            "§4.10-8",
