@@ -417,7 +417,8 @@ void add_receiving(std::vector<Assertion>& out) {
           {"5.5/every-datagram-acknowledged",
            "§5.5-11",
            Level::kMust,
-           "A receiver MUST acknowledge every DATA datagram that it counted, within its ACK delay.",
+           "A receiver MUST send an ACK with a block for the path after every DATA datagram that it counted "
+           "(§5.4-4), within the delay that it has chosen for §5.5-8.",
            {},
            every_datagram_acknowledged},
           {"5.5/gap-at-once",

@@ -440,7 +440,8 @@ void add_sending(std::vector<Assertion>& out) {
            "A sender MUST NOT give out a CPSN that is not below the CPSN limit.", requester, limit_respected},
           {"5.2/strange-limits", "§5.2-3", Level::kMust,
            "A received limit that is not above the highest one known, or is more than the endpoint's own "
-           "maximum window above the CACK in the same ACK, MUST be ignored.",
+           "configured window (which it would offer in INIT, whatever was negotiated) above the CACK in the "
+           "same ACK, MUST be ignored.",
            requester, strange_limits_ignored},
           {"5.7/forged-cack", "§5.7-1", Level::kMust,
            "An ACK whose CACK is above the next CPSN, or with a block whose LARGEST is not below the next "
@@ -486,7 +487,7 @@ void add_sending(std::vector<Assertion>& out) {
           {"5.11/backs-off", "§5.11-1", Level::kShould,
            "With n the expiries since the last progress, it SHOULD expire after.", requester, pto_backs_off},
           {"5.12/same-path", "§5.12-2", Level::kShould,
-           "A lost packet SHOULD go on the same path if that is ACTIVE, else on any.", paths,
+           "A lost packet SHOULD go on the same path if that is ACTIVE, else on any usable one.", paths,
            same_path_again},
           {"5.12/lost-before-new", "§5.12-3", Level::kMust,
            "Lost packets MUST be sent before new ones on the path that takes them.", exact, lost_before_new},

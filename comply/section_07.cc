@@ -287,7 +287,7 @@ void add_paths(std::vector<Assertion>& out) {
            "§7.3-3",
            Level::kMust,
            "A receiver MUST answer every PROBE that passes its checks with a PROBE_ACK that repeats the "
-           "token.",
+           "token, except those that come while 64 answers wait.",
            {},
            probe_answered},
           {"7.4/silent-path-fails", "§7.4-2", Level::kShould,
@@ -308,7 +308,7 @@ void add_paths(std::vector<Assertion>& out) {
            "A FAILED path SHOULD NOT carry data again before three challenges in a row were answered on it.",
            paths, three_answers_needed},
           {"7.6/returns", "§7.6-3", Level::kShould,
-           "A path SHOULD carry data again within one second after the network does.", paths,
+           "A FAILED path SHOULD carry data again within one second after the network does.", paths,
            failed_path_returns},
           {"7.5/port-status-sent", "§7.5-3", Level::kShould,
            "After each change the endpoint SHOULD put PORT_STATUS into its next 8 ACKs of every connection "
