@@ -507,8 +507,8 @@ void add_sending(std::vector<Assertion>& out) {
            "A receiver MUST drop an ACK as malformed if the code of a NAK is 0 or not in fields.md.",
            requester, nak_without_code},
           {"5.17/asks-for-credit", "§5.17-1", Level::kMust,
-           "A sender that waits for a credit (§8.11) MUST send a PROBE of kind 0 with AR after one PTO, and "
-           "again at intervals that double up to 100 ms for as long as it waits.",
+           "A sender that waits for a credit (§8.11) MUST send a PROBE of kind 0 with AR after one PTO(n) "
+           "(§5.11), and again at intervals that double up to 100 ms for as long as it waits.",
            requester, asks_for_credit},
           {"5.17/question-answered",
            "§5.17-3",

@@ -253,7 +253,9 @@ void add_credits(std::vector<Assertion>& out) {
            requester, older_credit_ignored},
           {"8.11/blocked", "§8.11-1", Level::kMust,
            "A sender without credit MUST send **STREAM_BLOCKED** once: `credit_limit` = next RQSN + credits "
-           "returned + the number of work requests in its queue that consume a receive, at most 64.",
+           "returned + the number of work requests in its queue that consume a receive, of which at most 64 "
+           "are "
+           "counted.",
            requester, blocked_says_how_many},
           {"8.11/receiver-not-ready", "§8.11-4", Level::kMust,
            "If the time passes, the work request MUST fail with RNR_RETRY_EXC_ERR; any later credit ends the "

@@ -32,6 +32,12 @@ HEAD = """# Golden packets
 
 Generated from `tests/data/wire/golden.json` by `python3 tests/docs/golden_page.py`. Do not edit. Each is a whole
 datagram, as it stands behind the UDP header; the left column counts its bytes. [fields.md](fields.md) explains the names.
+
+**They test a codec only**: how bytes become fields and fields bytes. Some must not be sent by any endpoint, and a receiver
+drops some ("init of another magic", numbers and codes at their extremes, reserved codes such as REFUSE with NONE or NAK with
+NO_RESOURCE, TLVs where this version sends none); numbers do not fit together from one packet to the next. What may be sent,
+and what becomes of it, the chapters say. (The two conversations of mode 2 are whole.)
+
 The same packets, with Ethernet, IPv4 and UDP headers before them, are in `tests/data/wire/golden.pcapng`. Mode 2 is at
 the end.
 

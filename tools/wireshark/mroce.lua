@@ -168,7 +168,7 @@ local packets = {
     { field = "prefix_bits", offset = 16, bits = 32, low = 0, sentence = "length of the subnet prefix, 0 to 128" },
     { field = "rate_mbps", offset = 20, bits = 32, low = 0, sentence = "rate of the port in Mbit/s; 0 unknown" },
   },
-  crc_trailer = { -- Trailer of mode 0, and in every mode of INIT, RETRY, VERSION, RESET and an INIT_ACK with flag 0 or mode 0
+  crc_trailer = { -- Trailer of mode 0, and in every mode of INIT, RETRY, VERSION, RESET and an INIT_ACK with flag EXISTS or mode 0
     { field = "crc", offset = 0, bits = 32, low = 0, sentence = "CRC-32C of all bytes before it" },
   },
   tag_trailer = { -- Trailer of mode 2, of all others
