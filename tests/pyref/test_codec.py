@@ -24,7 +24,7 @@ def spec_vectors() -> list[Datagram]:
                       payload=b"hello")),
         Datagram(Header(PacketType.ACK, 0, 0, 0, 0x0A0B0C0D, 3, 0x1100),
                  Ack(0x101, 0x4101, 0, [PathBlock(1, 0, 0x2A, 7, 3, 0, 0x1000, 31)],
-                     credits=[CreditTlv(0x11, 0, 4)])),
+                     credits=[CreditTlv(0x11, 1, 4)])),
         Datagram(Header(PacketType.PROBE, Flag.AR, 2, 0, 0x0A0B0C0D, 4, 0x1100),
                  Probe(0x1122334455667788, 0, [0x11])),
         Datagram(Header(PacketType.CLOSE, 0, 0, 0, 0x0A0B0C0D, 9, 0x1100), Close(0x101, 0)),
