@@ -202,7 +202,7 @@ void Run::begin_link(Link& link, Host& a, Host& b) {
   ++pending_;
   world_.after(micros(static_cast<int64_t>(rng_.below(100000))), [this, &link, reverse] {
     --pending_;
-    if (link.side[1].gone) return;
+    if (link.side[1].gone || link.retired) return;  // an application whose first work request failed gave up
     connect_one(link.side[1].qp, link.side[0].qp, reverse);
     link.side[1].ready = true;
   });

@@ -171,9 +171,13 @@ bool Endpoint::pump() {
     ++bursts;
     MROCE_ASSERT(bursts < kMaxBurstsAtOnce);
   }
-  mroce::Event event;
-  while (engine_->poll_event(event)) events_.push_back(event);
+  collect_events();
   return true;
+}
+
+void Endpoint::collect_events() {
+  mroce::Event event;
+  while (engine_ && engine_->poll_event(event)) events_.push_back(event);
 }
 
 // ---- objects
@@ -236,6 +240,7 @@ std::vector<Wc> Endpoint::poll_all(CqHandle cq) {
 }
 
 bool Endpoint::take_event(EventKind kind, std::optional<uint64_t> user) {
+  collect_events();  // of what was posted since, also if the engine does not run
   const auto it = std::find_if(events_.begin(), events_.end(), [&](const mroce::Event& event) {
     return event.kind == kind && (!user || event.user == *user);
   });

@@ -158,6 +158,7 @@ class Endpoint final : public Receiver {
  private:
   friend class World;
   void start();
+  void collect_events();
   void arrive(const RxMeta& meta, std::vector<std::byte> bytes, uint32_t segment_bytes);
   bool pump();  // timers, sending, events; true if anything was done
   bool frozen() const;

@@ -322,22 +322,37 @@ std::optional<Time> through_queue(size_t size, uint64_t rate_bps, uint64_t queue
 }
 }  // namespace
 
-std::optional<Time> Network::through(const PacketView& packet, Nic* nic, bool out, Time enters, Ecn& ecn) {
+std::optional<Time> Network::leaves_port(Nic* nic, size_t size, Ecn& ecn) {
+  if (nic == nullptr || nic->rate_bps == 0) return now_;
+  return through_queue(size, nic->rate_bps, nic->queue_bytes, nic->ce_above_bytes, now_, nic->out.busy_until,
+                       ecn);
+}
+
+// Datagrams are looked at when they are sent, and ways differ in length: one may enter this port before
+// others that were looked at earlier, and does not wait for them.
+std::optional<Time> Network::enters_port(Nic* nic, size_t size, Time enters, Ecn& ecn) {
   if (nic == nullptr || nic->rate_bps == 0) return enters;
-  return through_queue(packet.bytes.size(), nic->rate_bps, nic->queue_bytes, nic->ce_above_bytes, enters,
-                       (out ? nic->out : nic->in).busy_until, ecn);
+  std::map<Time, Time>& in = nic->in;
+  while (!in.empty() && in.begin()->second < now_) in.erase(in.begin());
+  const auto later = in.upper_bound(enters);
+  Time busy_until = later == in.begin() ? Time{} : std::prev(later)->second;
+  const auto left =
+      through_queue(size, nic->rate_bps, nic->queue_bytes, nic->ce_above_bytes, enters, busy_until, ecn);
+  if (left) in[enters] = *left;
+  return left;
 }
 
 // The sender's port, the way, the receiver's port.
 std::optional<Time> Network::through_queues(const PacketView& packet, const Faults& faults, Way& way,
                                             Ecn& ecn) {
   std::optional<Time> at = now_;
-  if (!nics_.empty()) at = through(packet, nic_of(packet.from, packet.port), true, *at, ecn);
+  if (!nics_.empty()) at = leaves_port(nic_of(packet.from, packet.port), packet.bytes.size(), ecn);
   if (at && faults.rate_bps != 0) {
     at = through_queue(packet.bytes.size(), faults.rate_bps, faults.queue_bytes, faults.ce_above_bytes, *at,
                        way.queue.busy_until, ecn);
   }
-  if (at && !nics_.empty()) at = through(packet, nic_of(packet.to, packet.to_port), false, *at, ecn);
+  if (at && !nics_.empty())
+    at = enters_port(nic_of(packet.to, packet.to_port), packet.bytes.size(), *at, ecn);
   return at;
 }
 

@@ -103,7 +103,8 @@ class Network {
   };
   struct Nic {  // of one address
     uint64_t rate_bps = 0, queue_bytes = 0, ce_above_bytes = 0;
-    Queue out, in;
+    Queue out;
+    std::map<Time, Time> in;  // when a datagram enters, and when it has left
   };
   struct Arrival {
     Time at{};
@@ -116,7 +117,8 @@ class Network {
   void travel(PacketView& packet, const Faults& faults, Way& way, std::vector<Arrival>& arrivals);
   const char* fate_by_chance(const Faults& faults, Way& way);
   std::optional<Time> through_queues(const PacketView& packet, const Faults& faults, Way& way, Ecn& ecn);
-  std::optional<Time> through(const PacketView& packet, Nic* nic, bool out, Time enters, Ecn& ecn);
+  std::optional<Time> leaves_port(Nic* nic, size_t size, Ecn& ecn);
+  std::optional<Time> enters_port(Nic* nic, size_t size, Time enters, Ecn& ecn);
   Nic* nic_of(uint32_t endpoint, uint32_t port);
   const char* fate_before_chance(const PacketView& packet, const Faults& faults);
   const char* fate_by_spell(const PacketView& packet);

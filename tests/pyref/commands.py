@@ -20,6 +20,7 @@ MOST_TRANSFER = 16384
 MOST_QPS = 4096
 MOST_WR = 32768
 UNSUPPORTED = {"create_srq", "link"}
+KNOWN_LIMITS = {"max_paths", "max_payload", "cpsn_window", "max_rd_atomic", "max_connections", "key_update_packets"}
 
 Answer = dict[str, Any]
 
@@ -76,12 +77,13 @@ class Session:
         if not isinstance(asked, dict):
             raise CommandError("limits must be an object")
         security = self._security(request)
-        for name in asked.keys() - {"max_paths", "max_payload", "cpsn_window", "max_rd_atomic", "max_connections"}:
+        for name in asked.keys() - KNOWN_LIMITS:
             raise CommandError(f"this target has no limit {name[:40]}", True)
         seed = number(request, "seed", 0, (1 << 64) - 1) if "seed" in request else None
         limits = Limits(number(asked, "max_paths", 1, 32, 4), number(asked, "max_payload", 512, 4096, 4096),
                         number(asked, "cpsn_window", 64, 1 << 20, 16384), number(asked, "max_rd_atomic", 0, 255, 16),
-                        number(asked, "max_connections", 1, 4096, 4096), self.responder.key_update)
+                        number(asked, "max_connections", 1, 4096, 4096),
+                        number(asked, "key_update_packets", 16, 1 << 23, self.responder.key_update))
         self.end()
         try:
             endpoint = self.responder.start(limits, seed, security)

@@ -80,9 +80,9 @@ class ControlProtocol(unittest.TestCase):
         self.assertFalse(self.ask("query_qp", qp=qp["qp"])["ok"])
 
     def test_a_limit_that_it_does_not_know_is_unsupported(self) -> None:
-        answer = self.ask("start", limits={"max_payload": 1024, "key_update_packets": 20})
+        answer = self.ask("start", limits={"max_payload": 1024, "key_max_packets": 20})
         self.assertEqual((answer["ok"], answer.get("unsupported")), (False, True))
-        self.assertIn("key_update_packets", answer["error"])
+        self.assertIn("key_max_packets", answer["error"])
         self.assertFalse(self.ask("stop")["ok"], "nothing was started")
 
     def test_a_handshake_crosses_the_network_and_stop_says_close(self) -> None:
