@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdio>
 
+#include "core/crypto/lifetime.h"
 #include "net/settings.h"
 #include "verbs/objects.h"
 
@@ -69,6 +70,7 @@ Session* Session::open(std::string& error) {
     error = settings.error();
     return nullptr;
   }
+  if (settings->security != "off") crypto::outlive_exit_handlers();
   auto session = std::make_unique<Session>();
   auto endpoint = net::Endpoint::open(*settings, *session);
   if (!endpoint) {

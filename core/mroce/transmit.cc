@@ -210,6 +210,7 @@ bool Engine::Impl::tail_loss_probe(Time now, Connection& c, TxBurst& out) {
     if (best == nullptr || p.inflight < best->inflight) best = &p;
   }
   if (best == nullptr) best = any_path(c);
+  if (best->state == PathState::kNew) return false;  // it has not proved yet that it leads to the peer
   if (!prepare_packet(now, c, cpsn)) return false;
   encode_packet(now, c, *best, cpsn, true);
   send_through(out, *best, config.ecn ? Ecn::kEct0 : Ecn::kNotEct);

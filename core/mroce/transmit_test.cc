@@ -193,5 +193,19 @@ TEST_F(Bursts, use_all_paths) {
   for (const Path& p : c.paths) EXPECT_GT(p.inflight, 0u) << int{p.id};
 }
 
+// Spec 4.8-7: no DATA on a path that has not proved that it leads to the peer, whatever else is left.
+TEST_F(Bursts, of_a_tail_loss_probe_wait_rather_than_use_a_new_path) {
+  write({{0x100000, 1000, lkey}});
+  drain();
+  for (Path& p : c.paths) p.state = PathState::kFailed;
+  Path& last = c.paths.back();
+  c.ack_path = last.id;
+  last.state = PathState::kNew;
+  TxBurst burst;
+  EXPECT_FALSE(rig.engine.tail_loss_probe(rig.now, c, burst));
+  last.state = PathState::kFailed;
+  EXPECT_TRUE(rig.engine.tail_loss_probe(rig.now, c, burst));
+}
+
 }  // namespace
 }  // namespace mroce::test

@@ -143,26 +143,16 @@ class Pingpong:
     def sent(self) -> None:
         self._completed("send")
 
-    def _keep_keys(self) -> None:
-        """No more updates of the keys."""
-        for connection in self.endpoint.connections.values():
-            if connection.sealer is not None:
-                connection.sealer.update_after = UPDATE_AFTER
-
-    def as_client(self, rounds: int, last_update: int) -> None:
-        """This end speaks first; what it sends comes back. No key is updated behind the round `last_update`."""
+    def as_client(self, rounds: int) -> None:
+        """This end speaks first; what it sends comes back."""
         for number in range(1, rounds + 1):
-            if number == last_update:
-                self._keep_keys()
             self.send(number)
             self.sent()
             self.receive(number)
 
-    def as_server(self, rounds: int, last_update: int) -> None:
-        """The program speaks first, from its fresh buffer. No key is updated behind the round `last_update`."""
+    def as_server(self, rounds: int) -> None:
+        """The program speaks first, from its fresh buffer."""
         for number in range(1, rounds + 1):
-            if number == last_update:
-                self._keep_keys()
             self.receive(number - 1)
             self.send(number)
             self.sent()
