@@ -308,20 +308,6 @@ void both_at_once(Tester& t, bool tester_is_lower) {
   b.expect_completion(1, "SUCCESS");
 }
 
-void existing_connection(Tester& t) {
-  Bench b(t);
-  Connection again(t);
-  again.init.endpoint_id = b.connection.init.endpoint_id;
-  again.send_init();
-  const Packet& answer = t.expect(answer_to(again), "INIT_ACK");
-  check((answer.init->flags & 1) != 0, "flag bit 0 is not set");
-  check(answer.header->pseq == 0, "PSEQ is not 0");
-  check(answer.init->nonce == again.init.nonce, "the nonce is another one");
-  check(answer.init->scid == b.connection.peer().scid, "SCID is not that of the existing connection");
-  check(answer.init->known_cid == b.connection.init.scid, "known CID is not the tester's id");
-  expect_alive(b);
-}
-
 void connection_that_only_the_peer_knows(Tester& t) {
   Caller b(t);
   const Packet& init = b.expect_init();
@@ -502,14 +488,6 @@ void add_handshake(std::vector<Assertion>& out) {
            "of the endpoint with the lower endpoint id (compared as byte strings) wins: the one with the "
            "higher id MUST give up its own and become acceptor under the",
            initiator, [](Tester& t) { both_at_once(t, true); }},
-          {"4.7/existing-connection",
-           "§4.7-1",
-           Level::kMust,
-           "The answer to an INIT from an endpoint that is connected already MUST be an INIT_ACK with bit 0 "
-           "of its flags set (EXISTS), the nonce of the INIT, DCID = SCID of the INIT, SCID = the answerer's "
-           "id of the *existing* connection, known CID = the",
-           {},
-           existing_connection},
           {"4.7/forgotten-connection", "§4.7-6", Level::kMust,
            "If there is none, or it has another peer's id, the peer still believes in a connection that is "
            "lost here: the initiator MUST send RESET (§4.11) to the SCID with the reset token that came with "

@@ -38,6 +38,7 @@ std::vector<Assertion> all_assertions() {
   add_packets(out);
   add_checks(out);
   add_handshake(out);
+  add_existing(out);
   add_endings(out);
   add_receiving(out);
   add_sending(out);

@@ -46,6 +46,7 @@ void add_packets(std::vector<Assertion>& out);      // section_03.cc
 void add_checks(std::vector<Assertion>& out);       // section_03_checks.cc
 void add_handshake(std::vector<Assertion>& out);    // section_04.cc
 void add_endings(std::vector<Assertion>& out);      // section_04_end.cc
+void add_existing(std::vector<Assertion>& out);     // section_04_exists.cc
 void add_receiving(std::vector<Assertion>& out);    // section_05.cc
 void add_sending(std::vector<Assertion>& out);      // section_05_sender.cc
 void add_congestion(std::vector<Assertion>& out);   // section_06.cc

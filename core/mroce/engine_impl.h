@@ -135,7 +135,7 @@ struct Engine::Impl {
   // ---- accept.cc
   enum class Repetition : uint8_t { kNo, kAnswer, kIgnore };
   Repetition repeats(const Connection& c, const wire::Init& init, uint8_t mode, wire::In datagram) const;
-  static bool is_address_of(const Connection& c, const UdpAddress& peer);
+  bool is_address_of(const Connection& c, const UdpAddress& peer) const;
   void answer_existing(const RxMeta& meta, const UdpAddress& peer, const Connection& existing,
                        const wire::Init& init, size_t bytes);
   void accept(Time now, const RxMeta& meta, const wire::Init& init, uint8_t mode, wire::In datagram);
