@@ -197,8 +197,8 @@ local flags = {
 }
 
 -- The dissector. The tables `packets`, `values` and `flags` above it are printed from core/wire/fields.def.
--- tools/wireshark/mroce_fields.lua has what is shown, mroce_follow.lua what is remembered of a capture, mroce_logic.lua
--- how a datagram is taken apart.
+-- tools/wireshark/mroce_fields.lua has what is shown, mroce_follow.lua what is remembered of a capture, mroce_parts.lua
+-- what datagrams have in common, mroce_logic.lua how each type is taken apart.
 --
 -- A datagram is dissected by its tables: each field of the wire becomes mroce.PACKET.FIELD (mroce.FIELD for the common
 -- header). On the first pass through a capture, connections are followed: handshakes name them, each path of each
