@@ -4,6 +4,7 @@
 
 #include "cli/doctor.h"
 #include "cli/doctor_report.h"
+#include "cli/finite_range.h"
 #include "cli/outcome.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
@@ -90,7 +91,7 @@ void add_analyze(CLI::App& doctor, int& exit_code) {
   analyze->add_option("--explain", flags->explain, "what a rule looks at, with its thresholds and sources")
       ->type_name("RULE");
   analyze->add_option("--seconds", flags->seconds, "length of the run, if no file says it")
-      ->check(CLI::Range(0.001, 1e7));
+      ->check(finite_range(0.001, 1e7));
   analyze->footer(kAnalyzeFooter);
   analyze->callback([flags, &exit_code] { exit_code = run_analyze(*flags); });
 }

@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "cli/doctor_report.h"
+#include "cli/finite_range.h"
 #include "cli/terminal.h"
 #include "cli/write_file.h"
 #include "doctor/analyze.h"
@@ -183,7 +184,7 @@ void add_doctor_export(CLI::App& doctor, int& exit_code) {
           "seconds: files and counters are read again when older (default 1), or between two writings "
           "of the text file (default 15)")
       ->type_name("S")
-      ->check(CLI::Range(0.01, 86400.0));
+      ->check(finite_range(0.01, 86400));
   verb->add_flag("--live", flags->live, "this machine's counters beside those of the files");
   verb->add_flag("--once", flags->once, "print to standard output, or write the text file, and end");
   verb->add_option("--format", flags->format, "of --once and --textfile: openmetrics, text (0.0.4)")

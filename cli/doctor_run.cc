@@ -18,6 +18,7 @@
 
 #include "cli/device.h"
 #include "cli/doctor.h"
+#include "cli/finite_range.h"
 #include "cli/launch.h"
 #include "cli/record.h"
 #include "cli/stats.h"
@@ -265,7 +266,7 @@ void add_doctor_run(CLI::App& doctor, const Rest& rest, int& exit_code) {
   run->add_option("-o,--output", flags->output, "keep the bundle in this file")->type_name("FILE");
   run->add_option("--interval", flags->interval_s, "seconds between samples")
       ->capture_default_str()
-      ->check(CLI::Range(0.1, 3600.0));
+      ->check(finite_range(0.1, 3600));
   run->add_flag("--json", flags->json, "the diagnosis as JSON");
   add_redact_flags(*run, flags->redact);
   add_collect_flags(*run, flags->collect);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "cli/doctor.h"
+#include "cli/finite_range.h"
 #include "cli/terminal.h"
 #include "cli/write_file.h"
 
@@ -108,7 +109,7 @@ void add_collect_flags(CLI::App& app, doctor::CollectOptions& options) {
       ->type_name("ROLE");
   app.add_option("--limit", options.limits.seconds, "seconds that one source may take")
       ->capture_default_str()
-      ->check(CLI::Range(0.05, 60.0));
+      ->check(finite_range(0.05, 60));
 }
 
 void add_doctor_snapshot(CLI::App& doctor, int& exit_code) {

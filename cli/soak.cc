@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 
+#include "cli/finite_range.h"
 #include "cli/outcome.h"
+#include "cli/stop_signals.h"
 #include "cli/stopwatch.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
@@ -22,7 +25,7 @@ constexpr double kDefaultSeconds = 60;
 
 constexpr const char* kFooter = R"(Examples:
   mroce soak                                         for a minute, from seed 1 on
-  mroce soak --seed $(git rev-parse HEAD) --seconds 120
+  mroce soak --commit $(git rev-parse HEAD) --seconds 120
   mroce soak --seed 42 --runs 1 --verbose            one run, told line by line
   mroce soak --seed 42 --runs 1 --set endpoints=2 --set loss=0.1
   mroce soak --seconds 600 --json | jq .faults
@@ -30,6 +33,7 @@ Each run draws everything from its seed; docs/soak.md explains options, legend a
 
 struct SoakOptions {
   std::string seed = "1";
+  std::string commit;
   uint64_t runs = 0;
   double seconds = 0;
   bool verbose = false;
@@ -52,6 +56,8 @@ std::string faults_text(const soak::SoakReport& report) {
 
 std::string summary(const soak::SoakReport& report) {
   std::string text = faults_text(report);
+  if (report.stopped) text += "stopped before the end\n";
+  if (report.runs == 0) return text + fmt::format("no run of seed {} has ended\n", report.seed);
   text += fmt::format(
       "seeds {} to {}: {} runs, {} repeated; {} operations, {} completions, {} packets in {:.1f} simulated "
       "seconds\n{:.1f} CPU seconds, {} packets a CPU second; a connection held at most {}, when idle {}\n",
@@ -74,7 +80,10 @@ void tell_failure(const soak::RunOptions& options, const soak::RunResult& result
 }
 
 Outcome<soak::BatchPlan> plan_of(const SoakOptions& options) {
-  const auto seed = soak::parse_seed(options.seed);
+  const auto seed =
+      options.commit.empty() ? soak::parse_seed(options.seed) : soak::parse_commit(options.commit);
+  if (!seed && !options.commit.empty())
+    return failure(kUsage, "--commit: " + seed.error(), "git rev-parse HEAD prints one");
   if (!seed) return failure(kUsage, "--seed: " + seed.error(), "write 42, 0x2a or a commit's hash");
   soak::BatchPlan plan;
   plan.seed = *seed;
@@ -89,35 +98,53 @@ Outcome<soak::BatchPlan> plan_of(const SoakOptions& options) {
   return plan;
 }
 
+// What is printed while it runs.
+void tell(soak::BatchPlan& plan, Progress& progress) {
+  plan.before_run = [&](const soak::SoakReport& report, uint64_t seed) {
+    if (plan.how.story) {
+      fmt::print("{}\n", soak::describe(*soak::options_of(plan, seed)));
+      return;
+    }
+    progress.show(fmt::format("seed {}: {} runs, {} packets, {} violations", seed, grouped(report.runs),
+                              grouped(report.packets), report.failed_runs));
+  };
+  plan.after_failure = [&](const soak::RunOptions& run, const soak::RunResult& result) {
+    progress.wipe();
+    tell_failure(run, result);
+  };
+  plan.while_minimising = [&](uint64_t tries) {
+    progress.show(fmt::format("making the failing run smaller: {} tries", tries));
+  };
+}
+
+// Ends as a program does whose reader has gone; where that signal is ignored, with the status that it would
+// have.
+int end_unheard() {
+  std::signal(SIGPIPE, SIG_DFL);
+  std::raise(SIGPIPE);
+  return 128 + SIGPIPE;
+}
+
 Outcome<int> run_soak(const SoakOptions& options) {
   auto plan = plan_of(options);
   if (!plan) return tl::unexpected(plan.error());
   Progress progress;
   const auto began = SteadyClock::now();
   plan->elapsed = [&] { return seconds_since(began); };
-  plan->before_run = [&](const soak::SoakReport& report, uint64_t seed) {
-    if (plan->how.story) {
-      fmt::print("{}\n", soak::describe(*soak::options_of(*plan, seed)));
-      return;
-    }
-    progress.show(fmt::format("seed {}: {} runs, {} packets, {} violations", seed, grouped(report.runs),
-                              grouped(report.packets), report.failed_runs));
-  };
-  plan->after_failure = [&](const soak::RunOptions& run, const soak::RunResult& result) {
-    progress.wipe();
-    tell_failure(run, result);
-  };
-  plan->while_minimising = [&](uint64_t tries) {
-    progress.show(fmt::format("making the failing run smaller: {} tries", tries));
-  };
+  tell(*plan, progress);
+  std::optional<StopSignals> signals;
+  if (!options.same_process) plan->how.stop_fd = signals.emplace().fd();
   if (plan->how.story) fmt::print("{}", soak::Story::legend());
   const auto report = soak::run_batch(*plan);
   progress.wipe();
+  const std::optional<int> signal = signals ? signals->take() : std::nullopt;
+  signals.reset();
   if (!report)
     return failure(kUsage, "--set: " + report.error(), "mroce soak --runs 1 --verbose lists them all");
+  if (report->nobody_listens) return end_unheard();
   fmt::print("{}", options.json ? soak::report_to_json(*report).dump(2) + "\n" : summary(*report));
   std::fflush(stdout);
-  if (report->failed_runs == 0) return kFine;
+  if (report->failed_runs == 0) return report->stopped && signal ? 128 + *signal : kFine;
   return failure(kFindings,
                  fmt::format("{} of {} runs violated the contract", report->failed_runs, report->runs),
                  soak::command_of(report->smallest.value_or(*report->failed)));
@@ -128,12 +155,16 @@ Outcome<int> run_soak(const SoakOptions& options) {
 void add_soak(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand("soak", "Random applications under random faults, judged by an oracle");
   auto options = std::make_shared<SoakOptions>();
-  verb->add_option("--seed", options->seed, "of the first run: a number, or the hash of a commit; 1")
-      ->type_name("N|HASH");
+  CLI::Option* seed =
+      verb->add_option("--seed", options->seed, "of the first run: a number, or the hash of a commit; 1")
+          ->type_name("N|HASH");
+  verb->add_option("--commit", options->commit, "the same, by a hash even if it has no letters")
+      ->type_name("HASH")
+      ->excludes(seed);
   verb->add_option("--runs", options->runs, "so many runs, of this seed and those after it")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1000000000}));
   verb->add_option("--seconds", options->seconds, "runs until so much time is over; 60 without --runs")
-      ->check(CLI::Range(0.001, 1e9));
+      ->check(finite_range(0.001, 1e9));
   verb->add_option("--set", options->settings,
                    "an option of the runs, instead of what the seed draws; may be repeated")
       ->type_name("NAME=VALUE")

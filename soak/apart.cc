@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <optional>
 
 #include "soak/report.h"
 #include "soak/story.h"
@@ -41,10 +44,14 @@ bool write_all(int fd, const std::string& text) {
   return true;
 }
 
-std::string read_all(int fd) {
+// Nothing if `stop_fd` became readable before the end.
+std::optional<std::string> read_all(int fd, int stop_fd) {
   std::string text;
   std::array<char, 4096> buffer{};
+  std::array<pollfd, 2> waiting{{{fd, POLLIN, 0}, {stop_fd, POLLIN, 0}}};
   for (;;) {
+    if (poll(waiting.data(), waiting.size(), -1) < 0 && errno == EINTR) continue;
+    if ((waiting[1].revents & POLLIN) != 0) return std::nullopt;
     const ssize_t got = read(fd, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return text;
@@ -52,7 +59,9 @@ std::string read_all(int fd) {
   }
 }
 
-[[noreturn]] void be_the_run(const RunOptions& options, const ApartOptions& how, int pipe) {
+[[noreturn]] void be_the_run(const RunOptions& options, const ApartOptions& how, int pipe, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);  // it ended before that
   if (how.quiet) {
     const int nowhere = open("/dev/null", O_WRONLY);
     if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
@@ -81,6 +90,23 @@ RunResult outcome_of(int status, const std::string& said) {
   return failed_run(fmt::format("the run ended with status {} and said nothing", status));
 }
 
+// What the end of process `child` says; `said` is what it told, unless it is to be stopped.
+void finish(pid_t child, const std::optional<std::string>& said, const ApartOptions& how,
+            ApartResult& result) {
+  if (!said) kill(child, SIGKILL);
+  int status = 0;
+  rusage usage{};
+  while (wait4(child, &status, 0, &usage) < 0 && errno == EINTR) {
+  }
+  const auto seconds_of = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
+  result.cpu_s = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+  result.stopped = !said;
+  result.nobody_listens = how.story && WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE;
+  if (!result.stopped && !result.nobody_listens) result.run = outcome_of(status, *said);
+}
+
 double cpu_now() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
@@ -97,10 +123,11 @@ ApartResult run_apart(const RunOptions& options, const ApartOptions& how) {
     return result;
   }
   std::fflush(stdout);
+  const pid_t parent = getpid();
   const pid_t child = fork();
   if (child == 0) {
     close(ends[0]);
-    be_the_run(options, how, ends[1]);
+    be_the_run(options, how, ends[1], parent);
   }
   close(ends[1]);
   if (child < 0) {
@@ -108,17 +135,9 @@ ApartResult run_apart(const RunOptions& options, const ApartOptions& how) {
     result.run = failed_run(fmt::format("cannot start a process: {}", std::strerror(errno)));
     return result;
   }
-  const std::string said = read_all(ends[0]);
+  const auto said = read_all(ends[0], how.stop_fd);
   close(ends[0]);
-  int status = 0;
-  rusage usage{};
-  while (wait4(child, &status, 0, &usage) < 0 && errno == EINTR) {
-  }
-  const auto seconds_of = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
-  };
-  result.cpu_s = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
-  result.run = outcome_of(status, said);
+  finish(child, said, how, result);
   return result;
 }
 

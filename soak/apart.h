@@ -12,11 +12,14 @@ struct ApartOptions {
   bool story = false;              // told on standard output
   bool packets = false;            // with a line for each datagram
   bool same_process = false;       // for a debugger
+  int stop_fd = -1;                // once it is readable, a run is ended and `stopped`; not with same_process
 };
 
 struct ApartResult {
   RunResult run;
   double cpu_s = 0;
+  bool stopped = false;         // by `stop_fd`; `run` says nothing
+  bool nobody_listens = false;  // standard output is a pipe that was closed; `run` says nothing
 };
 
 ApartResult run_apart(const RunOptions& options, const ApartOptions& how);

@@ -2,6 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
 
 namespace mroce::soak {
 namespace {
@@ -55,6 +61,58 @@ TEST(Batch, a_wrong_setting_is_an_error) {
   EXPECT_THAT(report.error(), HasSubstr("weather"));
 }
 
+TEST(Batch, the_same_option_twice_is_an_error) {
+  BatchPlan plan = small_plan(1);
+  plan.settings.push_back("links=3");
+  const auto report = run_batch(plan);
+  ASSERT_FALSE(report.has_value());
+  EXPECT_EQ(report.error(), "links is set twice");
+}
+
+// Both ends of a pipe; what was written can be read.
+struct Pipe {
+  Pipe() { EXPECT_EQ(pipe(ends.data()), 0); }
+  ~Pipe() {
+    close(ends[0]);
+    close(ends[1]);
+  }
+  void ask() { EXPECT_EQ(write(ends[1], "x", 1), 1); }
+  std::array<int, 2> ends{};
+};
+
+TEST(Batch, a_stop_ends_it_with_what_it_has) {
+  Pipe stop;
+  BatchPlan plan = small_plan(0);
+  plan.how.stop_fd = stop.ends[0];
+  plan.before_run = [&](const SoakReport& report, uint64_t) {
+    if (report.runs == 2) stop.ask();
+  };
+  const auto report = run_batch(plan);
+  ASSERT_TRUE(report.has_value());
+  EXPECT_TRUE(report->stopped);
+  EXPECT_EQ(report->runs, 2u);
+  EXPECT_EQ(report->failed_runs, 0u);
+  EXPECT_GT(report->operations, 0u);
+  EXPECT_EQ(report_to_json(*report)["stopped"], true);
+}
+
+TEST(Batch, a_stop_while_a_violation_is_made_smaller_keeps_the_violation) {
+  Pipe stop;
+  BatchPlan plan = small_plan(1);
+  plan.settings = {"endpoints=4", "operations=10", "links=2", "rate_bps=1000", "queue_bytes=20000"};
+  plan.how.stop_fd = stop.ends[0];
+  uint64_t tries = 0;
+  plan.while_minimising = [&](uint64_t) {
+    if (++tries == 2) stop.ask();
+  };
+  const auto report = run_batch(plan);
+  ASSERT_TRUE(report.has_value());
+  EXPECT_TRUE(report->stopped);
+  EXPECT_EQ(tries, 2u);
+  EXPECT_EQ(report->failed_runs, 1u);
+  EXPECT_TRUE(report->failed.has_value());
+}
+
 // A network on which nothing can end in time.
 TEST(Batch, a_violation_is_told_and_made_smaller) {
   BatchPlan plan = small_plan(1);
@@ -85,6 +143,38 @@ TEST(Apart, a_run_that_does_not_end_is_a_violation) {
   ASSERT_EQ(result.run.violations.size(), 1u);
   EXPECT_EQ(result.run.violations[0].kind, "crash");
   EXPECT_THAT(result.run.violations[0].text, HasSubstr("did not end in time"));
+}
+
+TEST(Apart, a_stop_leaves_no_process) {
+  Pipe stop;
+  stop.ask();
+  RunOptions options = draw_soak_options(1);
+  options.links = 64;
+  options.operations = 10000;
+  options.bytes = 1 << 30;
+  ApartOptions how;
+  how.stop_fd = stop.ends[0];
+  EXPECT_TRUE(run_apart(options, how).stopped);
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+// A process of its own has this one's standard output, which is a pipe without a reader here.
+TEST(Apart, nobody_who_reads_a_story_is_no_violation) {
+  Pipe nobody;
+  close(nobody.ends[0]);
+  const int before = dup(STDOUT_FILENO);
+  std::fflush(stdout);
+  dup2(nobody.ends[1], STDOUT_FILENO);
+  ApartOptions how;
+  how.story = true;
+  how.packets = true;
+  const ApartResult result = run_apart(draw_soak_options(3), how);
+  dup2(before, STDOUT_FILENO);
+  close(before);
+  nobody.ends[0] = -1;
+  EXPECT_TRUE(result.nobody_listens);
+  EXPECT_TRUE(result.run.violations.empty());
 }
 
 TEST(Apart, a_run_is_the_same_in_a_process_of_its_own) {

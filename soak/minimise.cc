@@ -76,10 +76,6 @@ std::vector<std::string> candidates(const RunOptions& options) {
   return result;
 }
 
-std::string_view name_in(std::string_view assignment) {
-  return assignment.substr(0, assignment.find('='));
-}
-
 }  // namespace
 
 Minimised minimise(const RunOptions& failing, const std::function<bool(const RunOptions&)>& fails,

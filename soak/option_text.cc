@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <type_traits>
 
 #include "soak/options.h"
@@ -29,6 +31,9 @@ std::string text_of(Number value) {
 template <class Number>
 bool read(std::string_view text, Number& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if constexpr (std::is_floating_point_v<Number>) {
+    if (!std::isfinite(value)) return false;
+  }
   return error == std::errc{} && end == text.data() + text.size();
 }
 bool read(std::string_view text, bool& value) {
@@ -114,7 +119,29 @@ bool allowed(std::string_view name, Value value) {
   }
 }
 
+// The values that an option may have, in words.
+template <class Value>
+std::string allowed_text(std::string_view name, Value) {
+  if constexpr (std::is_same_v<Value, Nanos>) {
+    return "a time such as 20ms, with ns, us, ms or s, of at most two weeks";
+  } else if constexpr (std::is_same_v<Value, bool>) {
+    return "0 or 1";
+  } else {
+    const char* const kind = std::is_floating_point_v<Value> ? "a number" : "a whole number";
+    if (is_count_of_faults(name)) return fmt::format("{} from 0 to {}", kind, kMostFaults);
+    for (const Range& range : kRanges) {
+      if (range.name == name) return fmt::format("{} from {:.10g} to {:.10g}", kind, range.low, range.high);
+    }
+    using Limits = std::numeric_limits<Value>;
+    return fmt::format("{} from {} to {}", kind, Limits::lowest(), Limits::max());
+  }
+}
+
 }  // namespace
+
+std::string_view name_in(std::string_view assignment) {
+  return assignment.substr(0, assignment.find('='));
+}
 
 std::string describe(const RunOptions& options) {
   std::string text = fmt::format("seed {}:", options.seed);
@@ -132,20 +159,27 @@ std::string describe(const RunOptions& options) {
 }
 
 tl::expected<void, std::string> set_option(RunOptions& options, std::string_view assignment) {
-  const size_t equals = assignment.find('=');
-  const std::string_view wanted = assignment.substr(0, equals);
-  const std::string_view value = equals == std::string_view::npos ? "" : assignment.substr(equals + 1);
+  const std::string_view wanted = name_in(assignment);
+  if (wanted.size() == assignment.size())
+    return tl::unexpected(fmt::format("\"{}\" has no '=': write NAME=VALUE", assignment));
+  const std::string_view value = assignment.substr(wanted.size() + 1);
   bool known = false;
   bool good = false;
+  std::string may_be;
   each_option(options, [&](std::string_view name, auto& member) {
     if (name != wanted) return;
     known = true;
     auto copy = member;
     good = read(value, copy) && allowed(name, copy);
-    if (good) member = copy;
+    if (good) {
+      member = copy;
+    } else {
+      may_be = allowed_text(name, member);
+    }
   });
   if (!known) return tl::unexpected(fmt::format("there is no option \"{}\"", wanted));
-  if (!good) return tl::unexpected(fmt::format("\"{}\" is no value for {}", value, wanted));
+  if (!good)
+    return tl::unexpected(fmt::format("\"{}\" is no value for {}, which is {}", value, wanted, may_be));
   return {};
 }
 

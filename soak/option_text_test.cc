@@ -38,10 +38,28 @@ TEST(OptionText, what_a_run_cannot_stand_is_refused) {
     const auto set = set_option(options, bad);
     ASSERT_FALSE(set.has_value()) << bad;
     EXPECT_THAT(set.error(), HasSubstr("is no value for"));
+    EXPECT_THAT(set.error(), HasSubstr(", which is "));
   }
   EXPECT_THAT(set_option(options, "nonsense=1").error(), HasSubstr("there is no option \"nonsense\""));
-  EXPECT_THAT(set_option(options, "").error(), HasSubstr("there is no option"));
   EXPECT_EQ(describe(options), describe(RunOptions{}));
+}
+
+TEST(OptionText, a_refusal_says_what_would_be_taken) {
+  RunOptions options;
+  const auto error = [&](const char* assignment) { return set_option(options, assignment).error(); };
+  EXPECT_EQ(error("loss=2"), "\"2\" is no value for loss, which is a number from 0 to 0.9");
+  EXPECT_EQ(error("endpoints=1"), "\"1\" is no value for endpoints, which is a whole number from 2 to 8");
+  EXPECT_EQ(error("crashes=-1"), "\"-1\" is no value for crashes, which is a whole number from 0 to 10000");
+  EXPECT_THAT(error("to_itself=2"), HasSubstr("which is 0 or 1"));
+  EXPECT_THAT(error("span=20"), HasSubstr("a time such as 20ms"));
+  EXPECT_THAT(error("rate_bps=-1"), HasSubstr("a whole number from 0 to 18446744073709551615"));
+}
+
+TEST(OptionText, an_assignment_needs_its_sign) {
+  RunOptions options;
+  for (const char* bad : {"", "loss", "nonsense"})
+    EXPECT_THAT(set_option(options, bad).error(), HasSubstr("has no '=': write NAME=VALUE")) << bad;
+  EXPECT_THAT(set_option(options, "=1").error(), HasSubstr("there is no option \"\""));
 }
 
 TEST(OptionText, a_command_names_what_its_seed_does_not_draw) {

@@ -196,6 +196,8 @@ struct EngineOptions {
 };
 EngineOptions draw_engine_options(const RunOptions& options, uint32_t index);
 
+std::string_view name_in(std::string_view assignment);
+
 // "NAME=VALUE", as describe() prints it; an error is a sentence.
 tl::expected<void, std::string> set_option(RunOptions& options, std::string_view assignment);
 // The value of a member as text.

@@ -59,6 +59,7 @@ std::optional<RunResult> run_from_json(std::string_view text) {
 nlohmann::ordered_json report_to_json(const SoakReport& report) {
   nlohmann::ordered_json json = {{"seed", report.seed},
                                  {"runs", report.runs},
+                                 {"stopped", report.stopped},
                                  {"repeated", report.repeated},
                                  {"operations", report.operations},
                                  {"completions", report.completions},

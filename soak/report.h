@@ -30,6 +30,8 @@ struct SoakReport {
   std::optional<RunOptions> failed;    // its options
   std::optional<RunOptions> smallest;  // the least options that fail in the same way
   uint64_t tries = 0;                  // runs that it took to find them
+  bool stopped = false;                // from outside, before all runs were done or the smallest was found
+  bool nobody_listens = false;         // the pipe that the story goes to was closed
 
   void add(const RunResult& run, double cpu);
   double packets_per_cpu_s() const { return cpu_s > 0 ? static_cast<double>(packets) / cpu_s : 0; }

@@ -37,11 +37,19 @@ tl::expected<uint64_t, std::string> parse_seed(std::string_view text) {
     }
   }
   const bool has_letter = std::any_of(text.begin(), text.end(), [](char c) { return c > '9'; });
-  const bool is_hash = text.size() == kHashDigits || (text.size() >= kShortHashDigits && has_letter);
-  if (is_hash && text.size() <= kHashDigits && is_hex(text))
-    return *number(text.substr(0, kShortHashDigits), 16);
+  if (has_letter || text.size() == kHashDigits) {
+    if (const auto value = parse_commit(text)) return *value;
+  }
   return tl::unexpected(
       fmt::format("\"{}\" is neither a number nor the hash of a commit", text.substr(0, kMostShown)));
+}
+
+tl::expected<uint64_t, std::string> parse_commit(std::string_view text) {
+  if (text.size() >= kShortHashDigits && text.size() <= kHashDigits && is_hex(text))
+    return *number(text.substr(0, kShortHashDigits), 16);
+  return tl::unexpected(
+      fmt::format("\"{}\" is not the hash of a commit, which has {} to {} hexadecimal digits",
+                  text.substr(0, kMostShown), kShortHashDigits, kHashDigits));
 }
 
 }  // namespace mroce::soak

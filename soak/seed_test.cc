@@ -25,6 +25,23 @@ TEST(Seed, forty_digits_are_a_hash_even_without_letters) {
   EXPECT_EQ(parse_seed("1234567890123456789012345678901234567890"), 0x1234567u);
 }
 
+TEST(Seed, an_abbreviation_without_letters_is_a_number_unless_it_is_said_to_be_a_hash) {
+  EXPECT_EQ(parse_seed("1234567"), 1234567u);
+  EXPECT_EQ(parse_commit("1234567"), 0x1234567u);
+  EXPECT_EQ(parse_commit("1234567890"), 0x1234567u);
+  EXPECT_EQ(parse_commit("1234567890123456789012345678901234567890"), 0x1234567u);
+  EXPECT_EQ(parse_commit("DD58135F00D2"), 0xdd58135u);
+}
+
+TEST(Seed, what_cannot_be_a_hash_is_refused) {
+  for (const char* text : {"", "123456", "0x1234567", "123456g", "-1234567", " 1234567",
+                           "12345678901234567890123456789012345678901"}) {
+    const auto seed = parse_commit(text);
+    ASSERT_FALSE(seed.has_value()) << text;
+    EXPECT_NE(seed.error().find("7 to 40 hexadecimal digits"), std::string::npos);
+  }
+}
+
 TEST(Seed, anything_else_is_refused_with_a_sentence) {
   for (const char* text : {"", "abc", "-1", "0x", "12 ", "18446744073709551616", "dd58135g",
                            "dd58135f00d2e1c0ffee001122334455667788990"}) {

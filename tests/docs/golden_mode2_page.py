@@ -7,9 +7,13 @@ transcripts, their hash, the keys, the nonces (RFC 5869, docs/spec/10-security.m
 
 import hashlib
 import hmac
-import json
 
-NEEDED = {"name", "psk", "initiator_private", "acceptor_private", "derived", "datagrams"}
+import golden_json
+
+NEEDED = {"name": str, "psk": str | None, "initiator_private": str, "acceptor_private": str, "derived": dict, "datagrams": list}
+DATAGRAM = {"name": str, "type": str, "from": str, "hex": str, "fields": dict}
+SEALED = {"keys": str, "clear": str, "aad_bytes": int, "nonce": str, "pseq": str}
+DIRECTIONS = {"i2a": dict, "a2i": dict}
 HEAD = """# Mode 2
 
 Generated from `tests/data/wire/golden_mode2.json`, which also has the bytes in clear, the decoded fields and the full
@@ -19,11 +23,38 @@ numbers of each datagram. Two conversations, with the private keys of RFC 7748 Â
 """
 
 
-def read(text):
-    talks = json.loads(text)
+def read_datagram(talk, entry):
+    if not isinstance(entry, golden_json.Located):
+        raise ValueError(f"{talk.where()}: one of its datagrams is no object")
+    entry.need(DATAGRAM)
+    entry.need_hex("hex")
+    if "keys" not in entry:
+        return
+    entry.need(SEALED)
+    entry.need_hex("clear", "nonce")
+    try:
+        int(entry["pseq"], 16)
+    except ValueError:
+        raise ValueError(f"{entry.where()}: 'pseq' is not hexadecimal") from None
+    keys = talk["derived"].get(entry["keys"])
+    if not isinstance(keys, golden_json.Located):
+        raise ValueError(f"{entry.where()}: 'derived' has no keys '{entry['keys']}'")
+    keys.need({"iv": str})
+    keys.need_hex("iv")
+
+
+def read(text, file="golden_mode2.json"):
+    talks = golden_json.objects(text, file)
     for talk in talks:
-        if not isinstance(talk, dict) or not NEEDED <= set(talk):
-            raise ValueError(f"each conversation needs {', '.join(sorted(NEEDED))}")
+        talk.need(NEEDED)
+        talk.need_hex("initiator_private", "acceptor_private", *(["psk"] if talk["psk"] else []))
+        talk["derived"].need({"shared": str} | DIRECTIONS)
+        talk["derived"].need_hex("shared")
+        for entry in talk["datagrams"]:
+            read_datagram(talk, entry)
+        for kind in ("INIT", "INIT_ACK"):
+            if not any(entry["type"] == kind for entry in talk["datagrams"]):
+                raise ValueError(f"{talk.where()}: it has no {kind}")
     return talks
 
 

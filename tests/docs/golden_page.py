@@ -12,11 +12,11 @@ tests/data/wire/golden.pcapng and golden_mode2.pcapng. Mode 2 is in golden_mode2
 """
 
 import ipaddress
-import json
 import pathlib
 import re
 import sys
 
+import golden_json
 import golden_mode2_page
 from golden_pcapng import capture
 
@@ -271,11 +271,11 @@ def dump(rows):
             yield f"{at + start:04x}  {part:<47} {text if start == 0 else ''}".rstrip()
 
 
-def read_vectors(text):
-    vectors = json.loads(text)
+def read_vectors(text, file="golden.json"):
+    vectors = golden_json.objects(text, file)
     for vector in vectors:
-        if not isinstance(vector, dict) or not {"name", "hex", "fields"} <= set(vector):
-            raise ValueError("each vector needs a name, hex and fields")
+        vector.need({"name": str, "hex": str, "fields": dict})
+        vector.need_hex("hex")
         vector["bytes"] = bytes.fromhex("".join(str(vector["hex"]).split()))
     return vectors
 
@@ -315,7 +315,8 @@ def main() -> int:
             print(f"{needed.relative_to(ROOT)} is missing: without it there is no appendix of golden packets to check")
             return 1
     try:
-        vectors, talks = read_vectors(JSON.read_text()), golden_mode2_page.read(JSON_2.read_text())
+        vectors = read_vectors(JSON.read_text(), JSON.relative_to(ROOT))
+        talks = golden_mode2_page.read(JSON_2.read_text(), JSON_2.relative_to(ROOT))
     except ValueError as error:
         print(f"the golden packets cannot be read: {error}")
         return 1

@@ -73,6 +73,50 @@ class Page(unittest.TestCase):
             golden_page.read_vectors('[{"name": "x", "hex": "0g", "fields": {}}]')
 
 
+class Mistakes(unittest.TestCase):
+    """Each is named with its file, its line and its vector."""
+
+    def refused(self, read, text, *words):
+        with self.assertRaises(ValueError) as caught:
+            read(text)
+        for word in words:
+            self.assertIn(word, str(caught.exception))
+
+    def test_in_vectors(self):
+        read, good = golden_page.read_vectors, golden_page.JSON.read_text()
+        entries = json.loads(good)
+        line = 1 + good.count("\n", 0, good.index(f'"name": "{entries[2]["name"]}"'))
+        at = good.index(entries[2]["hex"])
+        self.refused(read, good[:at] + "0g" + good[at + 2 :], f"golden.json, line {line}, '{entries[2]['name']}'", "'hex' is not hexadecimal")
+        self.refused(read, '[\n{"name": "a", "hex": "", "fields": {}},\n{"name": "b", "fields": {}}]', "line 3, 'b': 'hex' is missing")
+        self.refused(read, '[{"name": "a", "hex": 5, "fields": {}}]', "line 1, 'a': 'hex' is of the wrong type")
+        self.refused(read, '[\n{"hex": "", "fields": {}}]', "line 2: 'name' is missing")
+        self.refused(read, "[\n{]", "golden.json", "line 2")
+        self.refused(read, "{}", "no list")
+        self.refused(read, "[5]", "item 1 of the list is no object")
+
+    def test_in_conversations(self):
+        read, good = golden_mode2_page.read, json.loads(golden_page.JSON_2.read_text())
+        for member in ("hex", "clear", "nonce", "pseq", "aad_bytes", "from", "type", "fields", "name"):
+            talks = json.loads(json.dumps(good))
+            entry = talks[0]["datagrams"][3]
+            del entry[member]
+            name = "" if member == "name" else f", '{entry['name']}'"
+            self.refused(read, json.dumps(talks, indent=1), "golden_mode2.json, line ", f"{name}: '{member}' is missing")
+        for member in ("hex", "clear", "nonce", "pseq"):
+            talks = json.loads(json.dumps(good))
+            entry = talks[0]["datagrams"][3]
+            entry[member] = "0g"
+            self.refused(read, json.dumps(talks), f"'{entry['name']}': '{member}' is not hexadecimal")
+        for member in ("derived", "psk", "datagrams"):
+            talks = json.loads(json.dumps(good))
+            del talks[1][member]
+            self.refused(read, json.dumps(talks), f"'{talks[1]['name']}': '{member}' is missing")
+        talks = json.loads(json.dumps(good))
+        talks[1]["datagrams"] = talks[1]["datagrams"][1:]
+        self.refused(read, json.dumps(talks), "it has no INIT")
+
+
 class Mode2(unittest.TestCase):
     def setUp(self):
         self.talk = golden_mode2_page.read(golden_page.JSON_2.read_text())[0]

@@ -196,7 +196,9 @@ local flags = {
   { name = "EPH", mask = 0x02, sentence = "key phase of mode 2; 0 in mode 0" },
 }
 
--- The dissector's logic. The tables `packets`, `values` and `flags` above it are printed from core/wire/fields.def.
+-- The dissector. The tables `packets`, `values` and `flags` above it are printed from core/wire/fields.def.
+-- tools/wireshark/mroce_fields.lua has what is shown, mroce_follow.lua what is remembered of a capture, mroce_parts.lua
+-- what datagrams have in common, mroce_logic.lua how each type is taken apart.
 --
 -- A datagram is dissected by its tables: each field of the wire becomes mroce.PACKET.FIELD (mroce.FIELD for the common
 -- header). On the first pass through a capture, connections are followed: handshakes name them, each path of each
@@ -248,6 +250,8 @@ local extra = {
   connection = ProtoField.uint32("mroce.connection", "connection", base.DEC, nil, nil, "counted in this capture, from 0"),
   to_acceptor = ProtoField.bool("mroce.to_acceptor", "to the acceptor", base.NONE, nil, nil, "from the initiator of the connection; known if its handshake is in the capture"),
   payload = ProtoField.bytes("mroce.payload", "payload", base.NONE, "of DATA"),
+  sealed = ProtoField.bytes("mroce.sealed", "payload, encrypted", base.NONE, "of DATA in mode 2"),
+  rest = ProtoField.bytes("mroce.rest", "not dissected", base.NONE, "bytes that have no meaning, or none that is known here"),
   padding = ProtoField.bytes("mroce.padding", "padding", base.NONE, "behind the body"),
   crc = ProtoField.uint32("mroce.crc", "CRC-32C", base.HEX, nil, nil, "trailer of mode 0"),
   tag = ProtoField.bytes("mroce.tag", "GCM tag", base.NONE, "trailer of mode 2"),
@@ -257,6 +261,10 @@ local extra = {
   first_frame = ProtoField.framenum("mroce.first_frame", "first sent in", base.NONE, frametype.RETRANS_PREV, nil, "the frame in which this CPSN was first seen"),
   received = ProtoField.uint32("mroce.path_block.received", "received of the last 256", base.DEC, nil, nil, "bits of the vector that are set"),
   newly_marked = ProtoField.uint32("mroce.path_block.newly_marked", "marked since the ACK before", base.DEC, nil, nil, "CE count minus that of the ACK before"),
+  backlog_packets = ProtoField.uint64("mroce.data.backlog.packets", "backlog, decoded", base.DEC, nil, nil, "packets that wait behind this one, at least"),
+  delay_ns = ProtoField.uint32("mroce.path_block.ack_delay.ns", "ACK delay in ns", base.DEC, nil, nil, "between the arrival of LARGEST and this ACK"),
+  rate_bytes = ProtoField.double("mroce.path_block.rate.bytes_per_s", "rate in bytes/s", "rate hint, decoded"),
+  cookie = ProtoField.bytes("mroce.retry.cookie", "cookie", base.NONE, "what the next INIT must carry"),
   stream = ProtoField.uint16("mroce.probe.stream", "stream", base.DEC, nil, nil, "whose credit is wanted"),
   version = ProtoField.uint8("mroce.version.version", "version", base.DEC, nil, nil, "that the sender understands"),
   tlv_value = ProtoField.bytes("mroce.tlv.value", "value", base.NONE, "of a TLV without a table"),
@@ -283,6 +291,8 @@ local experts = {
   void = ProtoExpert.new("mroce.expert.void", "A packet that will not come", expert.group.RESPONSE_CODE, expert.severity.NOTE),
   penalty = ProtoExpert.new("mroce.expert.penalty", "The receiving host is too slow", expert.group.RESPONSE_CODE, expert.severity.WARN),
   reset = ProtoExpert.new("mroce.expert.reset", "The connection is unknown there", expert.group.RESPONSE_CODE, expert.severity.ERROR),
+  version = ProtoExpert.new("mroce.expert.version", "A version of the protocol that is not known here", expert.group.UNDECODED, expert.severity.WARN),
+  cut = ProtoExpert.new("mroce.expert.cut", "The capture holds only the beginning of this datagram", expert.group.UNDECODED, expert.severity.NOTE),
   malformed = ProtoExpert.new("mroce.expert.malformed", "Malformed", expert.group.MALFORMED, expert.severity.ERROR),
   crc = ProtoExpert.new("mroce.expert.crc", "Wrong CRC", expert.group.CHECKSUM, expert.severity.ERROR),
 }
@@ -414,6 +424,7 @@ end
 local function first_look(header, tvb, frame)
   local note = { marked = {} }
   notes[frame] = note
+  if header.version ~= 1 then return note end
   if header.type == "INIT" or header.type == "INIT_ACK" then
     if tvb:len() >= 100 then follow_handshake(header, tvb, note) end
     return note
@@ -433,126 +444,295 @@ local function first_look(header, tvb, frame)
   return note
 end
 
+-- ---- what is wrong with a datagram
+--
+-- docs/spec/03-packets.md says what is malformed. `now` is the datagram in hand:
+--   tvb      its bytes, as many as the capture has
+--   finish   where its trailer begins
+--   limit    the same, or where the capture ends if it ends before; nothing is read behind it
+--   cut      the capture ends before `finish`
+--   mode     of its connection, if the handshake is in the capture
+local now
+
+local function malformed(tree, text) tree:add_proto_expert_info(experts.malformed, text) end
+
+-- Not if it is the capture that ends here.
+local function cut_off(tree, text)
+  if not now.cut then malformed(tree, text) end
+end
+
+-- Without its handshake a connection is taken for one of mode 0. If that is wrong, then the last four bytes are no good
+-- CRC, and 12 bytes of the tag seem to belong to the body: what is said about the bytes at its end would be wrong, too.
+local function end_is_known()
+  if now.sure == nil then
+    local whole = now.tvb:len() == now.finish + 4
+    now.sure = now.in_the_clear or now.mode ~= nil or (whole and crc32c(now.tvb, now.finish) == now.tvb(now.finish, 4):uint())
+  end
+  return now.sure
+end
+
+local function bad_end(tree, text)
+  if end_is_known() then malformed(tree, text) end
+end
+
 -- ---- trees
 
 -- Adds the fields of a table; `start` is where offset 0 of the table lies. Returns what follows, or nothing if cut off.
-local function add_fields(tree, packet, tvb, start, limit)
+-- `items`, if given, gets the tree item of each field.
+local function add_fields(tree, packet, tvb, start, limit, items)
   local finish = start
   for _, row in ipairs(packets[packet]) do
     local at, bytes = start + row.offset, math.max(1, row.bits / 8)
     if at + bytes > limit then
-      tree:add_proto_expert_info(experts.malformed, "cut off in " .. row.field)
+      cut_off(tree, "cut off in " .. row.field)
       return nil
     end
-    if row.field ~= "zero" then tree:add(fields[packet][row.field], tvb(at, bytes)) end
+    if row.field ~= "zero" then
+      local item = tree:add(fields[packet][row.field], tvb(at, bytes))
+      if items ~= nil then items[row.field] = item end
+    end
     finish = math.max(finish, at + bytes)
   end
   return finish
 end
 
+-- A branch over as much of `size` bytes from `at` as there is.
+local function branch_at(tree, tvb, at, size, limit, text) return tree:add(tvb(at, math.max(0, math.min(size, limit - at))), text) end
+
+local function add_rest(tree, field, tvb, at, limit)
+  if limit > at then tree:add(field, tvb(at, limit - at)) end
+end
+
 local function add_flags(tree, tvb)
   local branch = tree:add(fields.common.flags, tvb(1, 1))
-  local names = {}
-  for _, flag in ipairs(flags) do
-    branch:add(flag_fields[flag.name], tvb(1, 1))
-    if math.floor(tvb(1, 1):uint() / flag.mask) % 2 == 1 then names[#names + 1] = flag.name end
-  end
-  return names
+  for _, flag in ipairs(flags) do branch:add(flag_fields[flag.name], tvb(1, 1)) end
 end
 
-local function add_common(tree, tvb)
-  local branch = tree:add(tvb(0, 16), "common header")
+local function add_common(tree, header, tvb)
+  local branch = branch_at(tree, tvb, 0, 16, tvb:len(), "common header")
   for _, row in ipairs(packets.common) do
-    if row.field == "flags" then
-      add_flags(branch, tvb)
-    else
-      branch:add(fields.common[row.field], tvb(row.offset, math.max(1, row.bits / 8)))
+    local bytes = math.max(1, row.bits / 8)
+    if row.offset + bytes <= tvb:len() then
+      if row.field == "flags" then
+        add_flags(branch, tvb)
+      else
+        branch:add(fields.common[row.field], tvb(row.offset, bytes))
+      end
     end
   end
+  if header.path > 63 then malformed(branch, "path " .. header.path .. " is above 63") end
 end
 
-local value_tables = { NAK = "nak", RQ_CREDIT = "rq_credit", PORT_STATUS = "port_status", CREDIT_RECLAIM = "credit_reclaim", KEY_SHARE = "key_share", COOKIE = "cookie" }
+-- ---- small codings
 
-local function add_tlv(tree, tvb, at, length, info)
+local function backlog_packets(code)
+  if code < 16 then return code end
+  return (8 + code % 8) * 2 ^ (math.floor(code / 8) - 1)
+end
+
+local function add_backlog(tree, tvb, item)
+  local packets_behind = backlog_packets(tvb(23, 1):uint())
+  item:append_text(string.format(" (%.0f packets)", packets_behind))
+  local low = packets_behind % 2 ^ 32
+  tree:add(extra.backlog_packets, tvb(23, 1), UInt64.new(low, (packets_behind - low) / 2 ^ 32)):set_generated()
+end
+
+local function add_rate(tree, range, item)
+  local code = range:uint()
+  if code == 0 then
+    item:append_text(" (none)")
+  elseif code == 65535 then
+    item:append_text(" (unlimited)")
+  else
+    local rate = code % 2048 * 2 ^ math.floor(code / 2048)
+    item:append_text(string.format(" (%.0f bytes/s, %.6g Gbit/s)", rate, rate * 8 / 1e9))
+    tree:add(extra.rate_bytes, range, rate):set_generated()
+  end
+end
+
+local function add_delay(tree, range, item)
+  local delay = range:uint() * 64
+  item:append_text(string.format(" (%.3f us)", delay / 1000))
+  tree:add(extra.delay_ns, range, delay):set_generated()
+end
+
+-- ---- TLVs
+
+local value_tables = { NAK = "nak", RQ_CREDIT = "rq_credit", PORT_STATUS = "port_status", CREDIT_RECLAIM = "credit_reclaim", KEY_SHARE = "key_share" }
+-- What has a meaning where, and how many there may be.
+local most_in_ack = { NAK = 16, RQ_CREDIT = 64, PORT_STATUS = 1, CREDIT_RECLAIM = 16 }
+local most_in_init = { KEY_SHARE = 1, COOKIE = 1 }
+
+local function size_of(packet)
+  local size = 0
+  for _, row in ipairs(packets[packet]) do size = math.max(size, row.offset + math.max(1, row.bits / 8)) end
+  return size
+end
+
+local function check_nak(branch, tvb, at, info)
+  local code = tvb(at + 4, 1):uint()
+  local why = values.NakCode[code] or "code " .. code
+  if code == 0 or values.NakCode[code] == nil then malformed(branch, "a NAK of code " .. code) end
+  branch:add_proto_expert_info(experts.nak, "NAK " .. why .. " of CPSN " .. tvb(at, 4):uint())
+  info[#info + 1] = "NAK " .. why .. " cpsn " .. tvb(at, 4):uint()
+end
+
+local function check_length(branch, name, length, most)
+  if most[name] == nil then
+    if values.Tlv[0] ~= name and name ~= "unknown" then branch:append_text(" (no meaning here)") end
+    return
+  end
+  if name == "COOKIE" then
+    if length < 1 or length > 64 then malformed(branch, "a COOKIE of " .. length .. " bytes") end
+  elseif length ~= size_of(value_tables[name]) then
+    malformed(branch, name .. " with " .. length .. " bytes instead of " .. size_of(value_tables[name]))
+  end
+end
+
+local function add_tlv(tree, tvb, at, length, most, info)
   local name = values.Tlv[tvb(at, 1):uint()] or "unknown"
   local branch = tree:add(tvb(at, 2 + length), "TLV " .. name)
   branch:add(fields.tlv.type, tvb(at, 1))
   branch:add(fields.tlv.length, tvb(at + 1, 1))
   local packet = value_tables[name]
-  if packet ~= nil and packets[packet] ~= nil then
+  if packet ~= nil and length == size_of(packet) then
     add_fields(branch, packet, tvb, at + 2, at + 2 + length)
+    if name == "NAK" and most.NAK ~= nil then check_nak(branch, tvb, at + 2, info) end
   elseif length > 0 then
     branch:add(extra.tlv_value, tvb(at + 2, length))
   end
-  if name == "NAK" and length == 12 then
-    local why = values.NakCode[tvb(at + 6, 1):uint()] or "?"
-    branch:add_proto_expert_info(experts.nak, "NAK " .. why .. " of CPSN " .. tvb(at + 2, 4):uint())
-    info[#info + 1] = "NAK " .. why .. " cpsn " .. tvb(at + 2, 4):uint()
-  end
+  check_length(branch, name, length, most)
+  return name, branch
 end
 
--- A list of TLVs from `at`; ends at END or at `limit`. Returns what follows.
-local function add_tlvs(tree, tvb, at, limit, info)
-  while at + 2 <= limit do
-    local length = tvb(at + 1, 1):uint()
+-- A list of TLVs from `at` to `limit`, or with `to_end` to the TLV END. `most` are the names that have a meaning here.
+-- Returns what follows.
+local function add_tlvs(tree, tvb, at, limit, most, info, to_end)
+  local counts = {}
+  while at < limit do
+    local length = at + 2 <= limit and tvb(at + 1, 1):uint() or 0
     if at + 2 + length > limit then
-      tree:add_proto_expert_info(experts.malformed, "a TLV is cut off")
+      if end_is_known() then cut_off(tree, "a TLV is cut off") end
+      add_rest(tree, extra.rest, tvb, at, limit)
       return limit
     end
-    add_tlv(tree, tvb, at, length, info)
-    local ended = tvb(at, 1):uint() == 0
+    local name, branch = add_tlv(tree, tvb, at, length, most, info)
+    counts[name] = (counts[name] or 0) + 1
+    if most[name] ~= nil and counts[name] == most[name] + 1 then malformed(branch, "more than " .. most[name] .. " of " .. name) end
     at = at + 2 + length
-    if ended then break end
+    if to_end and name == "END" then
+      if length > 0 then malformed(branch, "END with a value") end
+      return at
+    end
   end
+  if to_end then cut_off(tree, "the list of TLVs has no END") end
   return at
 end
+
+-- What stands behind a body that nothing should follow but TLVs, and those only with EXT.
+local function add_behind(tree, header, tvb, at, limit, info)
+  if limit <= at then return end
+  if header.names.EXT then
+    add_tlvs(tree, tvb, at, limit, {}, info)
+    return
+  end
+  bad_end(tree, limit - at .. " bytes behind the body, and no flag EXT")
+  add_rest(tree, extra.rest, tvb, at, limit)
+end
+
+-- ---- DATA
 
 local extensions = {
   WRITE = "ext_write", WRITE_IMM = "ext_write_imm", SEND = "ext_send", SEND_IMM = "ext_send", SEND_INV = "ext_send",
   READ_REQ = "ext_read_req", READ_RESP = "ext_read_resp", COMPARE_SWAP = "ext_atomic", FETCH_ADD = "ext_atomic",
   ATOMIC_RESP = "ext_atomic_resp",
 }
+local with_payload = { WRITE = true, WRITE_IMM = true, SEND = true, SEND_IMM = true, SEND_INV = true, READ_RESP = true }
+
+local function is_control(op) return op:match("^STREAM_") ~= nil or op == "CREDIT_RETURN" end
+
+local function check_stream_control(branch, tvb, at)
+  for offset, name in pairs({ [0] = "src_qpn", [4] = "dst_qpn", [8] = "sq_psn" }) do
+    if tvb(at + offset, 4):uint() >= 2 ^ 24 then malformed(branch, name .. " has more than 24 bits") end
+  end
+  local timer, reason, code = tvb(at + 21, 1):uint(), tvb(at + 22, 1):uint(), tvb(at + 23, 1):uint()
+  if timer > 31 then malformed(branch, "RNR timer code " .. timer .. " is above 31") end
+  if values.StopReason[reason] == nil then malformed(branch, "unknown reason " .. reason) end
+  if values.NakCode[code] == nil then malformed(branch, "unknown code " .. code) end
+end
 
 local function add_stream_control(tree, op, tvb, at, limit, info)
-  local branch = tree:add(tvb(at, limit - at), "stream control")
+  local branch = branch_at(tree, tvb, at, limit - at, limit, "stream control")
   if add_fields(branch, "stream_control", tvb, at, limit) == nil then return end
+  check_stream_control(branch, tvb, at)
   info[#info + 1] = "qpn " .. tvb(at, 4):uint() .. " > " .. tvb(at + 4, 4):uint()
   if op == "STREAM_REFUSE" or op == "STREAM_STOP" then
     local why = values.StopReason[tvb(at + 22, 1):uint()] or "?"
     branch:add_proto_expert_info(experts.refused, op .. ": " .. why)
     info[#info + 1] = why
   end
+  add_rest(branch, extra.rest, tvb, at + 32, limit)
 end
 
-local function add_data(tree, header, tvb, limit, info, encrypted)
-  local branch = tree:add(tvb(16, math.min(20, limit - 16)), "DATA")
-  if add_fields(branch, "data", tvb, 0, limit) == nil then return end
-  local op = values.DataOp[tvb(22, 1):uint()]
+-- `size` is that of the whole payload, of which the capture may lack the end.
+local function check_payload(tree, op, tvb, size)
+  if is_control(op) then
+    if size ~= 32 then bad_end(tree, "stream control with " .. size .. " bytes of payload instead of 32") end
+  elseif with_payload[op] then
+    local offset, length = tvb(28, 4):uint(), tvb(32, 4):uint()
+    if offset + size > length then bad_end(tree, "offset " .. offset .. " and " .. size .. " bytes of payload exceed length " .. length) end
+  elseif size > 0 then
+    bad_end(tree, op .. " with " .. size .. " bytes of payload")
+  end
+end
+
+local function add_payload(tree, op, tvb, at, limit, info)
+  local size = now.finish - at
+  check_payload(tree, op, tvb, size)
+  if is_control(op) and now.mode ~= 2 then
+    add_stream_control(tree, op, tvb, at, limit, info)
+    return
+  end
+  if not is_control(op) and op ~= "VOID" then
+    info[#info + 1] = "msn " .. tvb(24, 4):uint() .. " " .. tvb(28, 4):uint() .. "+" .. size .. " of " .. tvb(32, 4):uint()
+  end
+  if limit <= at then return end
+  tree:add(now.mode == 2 and extra.sealed or extra.payload, tvb(at, limit - at))
+  if now.mode == 2 then info[#info + 1] = "sealed" end
+end
+
+local function add_status(tree, op, tvb)
+  if op ~= "READ_RESP" and op ~= "ATOMIC_RESP" then return end
+  local status = tvb(40, 1):uint()
+  if values.NakCode[status] == nil then malformed(tree, "unknown status " .. status) end
+  if status ~= 0 then tree:add_proto_expert_info(experts.failed, values.NakCode[status] or "status " .. status) end
+end
+
+local function add_data(tree, header, tvb, limit, _, info)
+  local branch, items = branch_at(tree, tvb, 16, 20, limit, "DATA"), {}
+  if add_fields(branch, "data", tvb, 0, limit, items) == nil then return end
+  add_backlog(branch, tvb, items.backlog)
+  local code = tvb(22, 1):uint()
+  local op = values.DataOp[code]
   if op == nil then
-    branch:add_proto_expert_info(experts.malformed, "unknown opcode")
+    malformed(branch, "unknown opcode " .. code)
+    info[#info + 1] = "opcode " .. code
+    add_rest(tree, extra.rest, tvb, 36, limit)
     return
   end
   info[#info + 1] = op .. " path " .. header.path .. " pseq " .. header.pseq .. " cpsn " .. tvb(16, 4):uint() .. " stream " .. tvb(20, 2):uint()
+  if op == "VOID" then tree:add_proto_expert_info(experts.void) end
   local at = 36
   if extensions[op] ~= nil then
     at = add_fields(tree:add(tvb(36, 0), op), extensions[op], tvb, 0, limit)
     if at == nil then return end
+    add_status(tree, op, tvb)
   end
-  if header.names.EXT then at = add_tlvs(tree, tvb, at, limit, info) end
-  if op == "READ_RESP" or op == "ATOMIC_RESP" then
-    local status = tvb(40, 1):uint()
-    if status ~= 0 then tree:add_proto_expert_info(experts.failed, values.NakCode[status] or "?") end
-  end
-  if op == "VOID" then tree:add_proto_expert_info(experts.void) end
-  if op:match("^STREAM_") or op == "CREDIT_RETURN" then
-    if not encrypted then add_stream_control(tree, op, tvb, at, limit, info) end
-  elseif op ~= "VOID" then
-    info[#info + 1] = "msn " .. tvb(24, 4):uint() .. " " .. tvb(28, 4):uint() .. "+" .. limit - at .. " of " .. tvb(32, 4):uint()
-  end
-  if limit > at and (encrypted or not (op:match("^STREAM_") or op == "CREDIT_RETURN")) then
-    tree:add(extra.payload, tvb(at, limit - at)):append_text(encrypted and " (encrypted)" or "")
-  end
+  if header.names.EXT then at = add_tlvs(tree, tvb, at, limit, {}, info, true) end
+  add_payload(tree, op, tvb, at, limit, info)
 end
+
+-- ---- the other types
 
 local function count_bits(bytes)
   local count = 0
@@ -567,11 +747,14 @@ local function count_bits(bytes)
 end
 
 local function add_block(tree, tvb, at, limit, note, info)
-  local path = tvb(at, 1):uint()
-  local branch = tree:add(tvb(at, math.min(56, limit - at)), "path block, path " .. path)
-  if add_fields(branch, "path_block", tvb, at, limit) == nil then return nil end
+  local path, items = tvb(at, 1):uint(), {}
+  local branch = branch_at(tree, tvb, at, 56, limit, "path block, path " .. path)
+  if path > 63 then malformed(branch, "path " .. path .. " is above 63") end
+  if add_fields(branch, "path_block", tvb, at, limit, items) == nil then return nil end
   local received = count_bits(tvb(at + 8, 32):bytes())
   branch:add(extra.received, tvb(at + 8, 32), received):set_generated()
+  add_rate(branch, tvb(at + 2, 2), items.rate)
+  add_delay(branch, tvb(at + 52, 2), items.ack_delay)
   info[#info + 1] = "path " .. path .. " largest " .. tvb(at + 4, 4):uint()
   local marked = note.marked[path]
   if marked ~= nil then
@@ -581,112 +764,185 @@ local function add_block(tree, tvb, at, limit, note, info)
   return at + 56
 end
 
-local function add_ack(tree, header, tvb, limit, note, info)
-  local branch = tree:add(tvb(16, math.min(12, limit - 16)), "ACK")
+local function check_penalty(branch, penalty)
+  if penalty > 127 then malformed(branch, "host penalty " .. penalty .. " is above 127") end
+  if penalty > 0 then branch:add_proto_expert_info(experts.penalty, "host penalty " .. penalty .. " of 127") end
+end
+
+local function add_ack(tree, _, tvb, limit, note, info)
+  local branch = branch_at(tree, tvb, 16, 12, limit, "ACK")
   if add_fields(branch, "ack", tvb, 0, limit) == nil then return end
   info[#info + 1] = "cack " .. tvb(16, 4):uint() .. " limit " .. tvb(24, 4):uint()
-  local penalty = tvb(21, 1):uint()
-  if penalty > 0 then branch:add_proto_expert_info(experts.penalty, "host penalty " .. penalty .. " of 127") end
-  local at = 28
-  if tvb(20, 1):uint() > 4 then
-    branch:add_proto_expert_info(experts.malformed, "more than four path blocks")
+  check_penalty(branch, tvb(21, 1):uint())
+  local at, blocks = 28, tvb(20, 1):uint()
+  if blocks > 4 then
+    malformed(branch, blocks .. " path blocks, more than 4")
+    add_rest(tree, extra.rest, tvb, at, limit)
     return
   end
-  for _ = 1, tvb(20, 1):uint() do
+  for _ = 1, blocks do
     if at >= limit then
-      branch:add_proto_expert_info(experts.malformed, "a path block is missing")
+      cut_off(branch, "a path block is missing")
       return
     end
     at = add_block(tree, tvb, at, limit, note, info)
     if at == nil then return end
   end
-  add_tlvs(tree, tvb, at, limit, info)
+  add_tlvs(tree, tvb, at, limit, most_in_ack, info)
 end
 
-local function add_init(tree, header, tvb, limit, info)
-  local branch = tree:add(tvb(16, math.min(80, limit - 16)), header.type)
-  if add_fields(branch, "init", tvb, 0, limit) == nil then return end
-  local at = 96
-  for i = 1, math.min(tvb(73, 1):uint(), 8) do
-    if at + 24 > limit then
-      branch:add_proto_expert_info(experts.malformed, "a port is cut off")
-      return
-    end
-    add_fields(tree:add(tvb(at, 24), "port " .. i - 1), "init_port", tvb, at, limit)
+-- Returns what follows, or nothing.
+local function add_ports(tree, branch, tvb, limit)
+  local at, ports = 96, tvb(73, 1):uint()
+  if ports < 1 or ports > 8 then
+    malformed(branch, ports .. " ports instead of 1 to 8")
+    return nil
+  end
+  for i = 1, ports do
+    local port = branch_at(tree, tvb, at, 24, limit, "port " .. i - 1)
+    if add_fields(port, "init_port", tvb, at, limit) == nil then return nil end
+    local prefix = tvb(at + 16, 4):uint()
+    if prefix > 128 then malformed(port, "a prefix of " .. prefix .. " bits") end
     at = at + 24
   end
-  if header.names.EXT then at = add_tlvs(tree, tvb, at, limit, info) end
-  if limit > at then tree:add(extra.padding, tvb(at, limit - at)) end
-  info[#info + 1] = string.format("scid 0x%08x", tvb(24, 4):uint()) .. " payload " .. tvb(70, 2):uint() .. " paths " .. tvb(72, 1):uint() .. " ports " .. tvb(73, 1):uint()
+  return at
 end
 
-local function add_probe(tree, header, tvb, limit, info)
-  local at = add_fields(tree:add(tvb(16, math.min(12, limit - 16)), "PROBE"), "probe", tvb, 0, limit)
+local function add_init(tree, header, tvb, limit, _, info)
+  local branch = branch_at(tree, tvb, 16, 80, limit, header.type)
+  if header.type == "INIT" and tvb:reported_len() < 1200 then malformed(branch, "an INIT of less than 1200 bytes") end
+  if add_fields(branch, "init", tvb, 0, limit) == nil then return end
+  info[#info + 1] = string.format("scid 0x%08x", tvb(24, 4):uint()) .. " payload " .. tvb(70, 2):uint() .. " paths " .. tvb(72, 1):uint() .. " ports " .. tvb(73, 1):uint()
+  if tvb(16, 4):uint() ~= 0x6d524f43 then
+    info[#info + 1] = "of another magic"
+    add_rest(tree, extra.rest, tvb, 96, limit)
+    return
+  end
+  local at = add_ports(tree, branch, tvb, limit)
   if at == nil then return end
-  for _ = 1, tvb(24, 1):uint() do
+  if header.names.EXT then at = add_tlvs(tree, tvb, at, limit, most_in_init, info, true) end
+  add_rest(tree, extra.padding, tvb, at, limit)
+end
+
+local function token_text(tvb) return "token 0x" .. tvb(16, 8):bytes():tohex():lower() end
+
+local function add_probe(tree, header, tvb, limit, _, info)
+  local branch = branch_at(tree, tvb, 16, 12, limit, "PROBE")
+  local at = add_fields(branch, "probe", tvb, 0, limit)
+  if at == nil then return end
+  info[#info + 1] = "path " .. header.path .. (tvb(25, 1):uint() == 1 and " challenge " or " question ") .. token_text(tvb)
+  local streams = tvb(24, 1):uint()
+  if streams > 64 then malformed(branch, streams .. " streams, more than 64") end
+  for _ = 1, streams do
     if at + 2 > limit then
-      tree:add_proto_expert_info(experts.malformed, "a stream number is cut off")
-      return
+      cut_off(branch, "a stream number is cut off")
+      break
     end
     tree:add(extra.stream, tvb(at, 2))
     at = at + 2
   end
-  if limit > at then tree:add(extra.padding, tvb(at, limit - at)) end
-  info[#info + 1] = "path " .. header.path .. (tvb(25, 1):uint() == 1 and " challenge" or " question")
+  add_rest(tree, extra.padding, tvb, at, limit)
 end
 
-local function add_version(tree, header, tvb, limit, info)
-  local at = add_fields(tree:add(tvb(16, math.min(4, limit - 16)), "VERSION"), "version", tvb, 0, limit)
+local function add_version(tree, header, tvb, limit, _, info)
+  local branch = branch_at(tree, tvb, 16, 4, limit, "VERSION")
+  local at = add_fields(branch, "version", tvb, 0, limit)
   if at == nil then return end
-  for _ = 1, tvb(16, 1):uint() do
-    if at >= limit then break end
+  local count, numbers = tvb(16, 1):uint(), {}
+  if count < 1 or count > 16 then malformed(branch, count .. " versions instead of 1 to 16") end
+  for _ = 1, count do
+    if at >= limit then
+      cut_off(branch, "the list of versions is cut off")
+      break
+    end
     tree:add(extra.version, tvb(at, 1))
+    numbers[#numbers + 1] = tvb(at, 1):uint()
     at = at + 1
   end
-  if header.names.EXT then add_tlvs(tree, tvb, at, limit, info) end
+  info[#info + 1] = "versions " .. table.concat(numbers, ",")
+  add_behind(tree, header, tvb, at, limit, info)
 end
 
-local function add_plain(tree, header, tvb, limit, info)
-  local packet = header.type == "CLOSE_ACK" and "close" or header.type:lower()
-  if packets[packet] == nil then return end
-  local at = add_fields(tree:add(tvb(16, limit - 16), header.type), packet, tvb, 0, limit)
-  if at ~= nil and limit > at then add_tlvs(tree, tvb, at, limit, info) end
-  if header.type == "RESET" then tree:add_proto_expert_info(experts.reset) end
+local function add_retry(tree, header, tvb, limit, _, info)
+  local branch = branch_at(tree, tvb, 16, 12, limit, "RETRY")
+  local at = add_fields(branch, "retry", tvb, 0, limit)
+  if at == nil then return end
+  local length = tvb(24, 1):uint()
+  info[#info + 1] = "cookie of " .. length .. " bytes"
+  if length < 1 or length > 64 then malformed(branch, "a cookie of " .. length .. " bytes instead of 1 to 64") end
+  if at + length > limit then cut_off(branch, "the cookie is cut off") end
+  local finish = math.min(at + length, limit)
+  add_rest(branch, extra.cookie, tvb, at, finish)
+  add_behind(tree, header, tvb, finish, limit, info)
 end
 
-local bodies = { DATA = add_data, ACK = add_ack, INIT = add_init, INIT_ACK = add_init, PROBE = add_probe, VERSION = add_version }
+local function add_close(tree, header, tvb, limit, _, info)
+  local branch = branch_at(tree, tvb, 16, 8, limit, header.type)
+  local at = add_fields(branch, "close", tvb, 0, limit)
+  if at == nil then return end
+  info[#info + 1] = "cack " .. tvb(16, 4):uint() .. " reason " .. tvb(20, 4):uint()
+  if header.type == "CLOSE_ACK" then
+    add_rest(tree, extra.rest, tvb, at, limit) -- its receiver does not look at it
+  else
+    add_behind(tree, header, tvb, at, limit, info)
+  end
+end
+
+local function add_probe_ack(tree, header, tvb, limit, _, info)
+  local at = add_fields(branch_at(tree, tvb, 16, 8, limit, "PROBE_ACK"), "probe_ack", tvb, 0, limit)
+  if at == nil then return end
+  info[#info + 1] = "path " .. header.path .. " " .. token_text(tvb)
+  add_behind(tree, header, tvb, at, limit, info)
+end
+
+local function add_reset(tree, header, tvb, limit, _, info)
+  tree:add_proto_expert_info(experts.reset)
+  local at = add_fields(branch_at(tree, tvb, 16, 16, limit, "RESET"), "reset", tvb, 0, limit)
+  if at ~= nil then add_behind(tree, header, tvb, at, limit, info) end
+end
+
+local function add_unknown(tree, header, tvb, limit)
+  malformed(tree, header.known and header.type .. " is a reserved type" or header.type)
+  add_rest(tree, extra.rest, tvb, 16, limit)
+end
+
+local bodies = {
+  INIT = add_init, INIT_ACK = add_init, RETRY = add_retry, VERSION = add_version, DATA = add_data, ACK = add_ack, PROBE = add_probe,
+  PROBE_ACK = add_probe_ack, CLOSE = add_close, RESET = add_reset, CLOSE_ACK = add_close,
+}
 
 -- ---- a datagram
 
 local in_the_clear = { INIT = true, RETRY = true, VERSION = true, RESET = true }
 
+-- The size of the trailer, and whether it is one of those that have a CRC in every mode.
 local function trailer_bytes(header, tvb, note)
   local existing = header.type == "INIT_ACK" and tvb:len() > 24 and tvb(23, 1):uint() % 2 == 1
-  if in_the_clear[header.type] or existing then return 4 end
-  if header.type == "INIT_ACK" then return tvb:len() > 24 and tvb(22, 1):uint() == 2 and 16 or 4 end
-  return note.mode == 2 and 16 or 4
+  if in_the_clear[header.type] or existing then return 4, true end
+  if header.type == "INIT_ACK" then return tvb:len() > 24 and tvb(22, 1):uint() == 2 and 16 or 4, true end
+  return note.mode == 2 and 16 or 4, false
 end
 
-local function add_trailer(tree, tvb, limit)
-  if tvb:len() - limit == 16 then
-    tree:add(extra.tag, tvb(limit, 16))
+local function add_trailer(tree, tvb, at)
+  local size = tvb:reported_len() - at
+  if at < 16 or tvb:len() < at + size then return end
+  if size == 16 then
+    tree:add(extra.tag, tvb(at, 16))
     return
   end
-  local item = tree:add(extra.crc, tvb(limit, 4))
+  local item = tree:add(extra.crc, tvb(at, 4))
   if not mroce.prefs.verify then
     tree:add(extra.status, "unverified"):set_generated()
     return
   end
-  local good = crc32c(tvb, limit) == tvb(limit, 4):uint()
+  local good = crc32c(tvb, at) == tvb(at, 4):uint()
   tree:add(extra.status, good and "good" or "bad"):set_generated()
   if not good then item:add_proto_expert_info(experts.crc) end
 end
 
 local ecn4, ecn6 = Field.new("ip.dsfield.ecn"), Field.new("ipv6.tclass.ecn")
 
-local function add_notes(tree, header, note, info)
-  if note.connection ~= nil then tree:add(extra.connection, note.connection):set_generated() end
-  if note.to_acceptor ~= nil then tree:add(extra.to_acceptor, note.to_acceptor):set_generated() end
+local function add_sequence(tree, note, info)
   if note.missing ~= nil then
     tree:add(extra.missing, note.missing):set_generated()
     tree:add_proto_expert_info(experts.gap)
@@ -697,6 +953,12 @@ local function add_notes(tree, header, note, info)
     tree:add_proto_expert_info(experts.late)
   end
   if note.repeated then tree:add_proto_expert_info(experts.repeated) end
+end
+
+local function add_notes(tree, header, note, info)
+  if note.connection ~= nil then tree:add(extra.connection, note.connection):set_generated() end
+  if note.to_acceptor ~= nil then tree:add(extra.to_acceptor, note.to_acceptor):set_generated() end
+  add_sequence(tree, note, info)
   if note.epoch ~= nil then tree:add_proto_expert_info(experts.epoch, "path " .. header.path .. ": epoch " .. note.epoch .. " to " .. header.epoch) end
   if note.first_frame ~= nil then
     tree:add(extra.first_frame, note.first_frame):set_generated()
@@ -711,8 +973,10 @@ local function add_notes(tree, header, note, info)
   end
 end
 
+-- Bytes that the capture does not have count as zero.
 local function header_of(tvb)
-  local first, flag_byte, names, shown = tvb(0, 1):uint(), tvb(1, 1):uint(), {}, {}
+  local function at(offset, bytes) return offset + bytes <= tvb:len() and tvb(offset, bytes):uint() or 0 end
+  local first, flag_byte, names, shown = at(0, 1), at(1, 1), {}, {}
   for _, flag in ipairs(flags) do
     if math.floor(flag_byte / flag.mask) % 2 == 1 then
       names[flag.name] = true
@@ -720,35 +984,52 @@ local function header_of(tvb)
     end
   end
   return {
-    version = math.floor(first / 16), type = values.Type[first % 16] or "unknown type", names = names, shown = shown,
-    path = tvb(2, 1):uint(), epoch = tvb(3, 1):uint(), dcid = tvb(4, 4):uint(), pseq = tvb(8, 4):uint(),
+    version = math.floor(first / 16), type = values.Type[first % 16] or "unknown type " .. first % 16, known = values.Type[first % 16] ~= nil,
+    names = names, shown = shown, path = at(2, 1), epoch = at(3, 1), dcid = at(4, 4), pseq = at(8, 4),
   }
 end
 
+-- Of another version only the place of version and type is known.
+local function show_another_version(header, tvb, pinfo, root)
+  local tree = root:add(mroce, tvb(), "mroce version " .. header.version)
+  tree:add(fields.common.version, tvb(0, 1))
+  tree:add(fields.common.type, tvb(0, 1))
+  add_rest(tree, extra.rest, tvb, 1, tvb:len())
+  tree:add_proto_expert_info(experts.version, "version " .. header.version .. " is not known here")
+  pinfo.cols.info = "version " .. header.version .. ", not dissected"
+end
+
+local function show(header, note, tvb, pinfo, root)
+  local trailer, clear = trailer_bytes(header, tvb, note)
+  local finish = tvb:reported_len() - trailer
+  local limit, info = math.min(finish, tvb:len()), {}
+  now = { tvb = tvb, finish = finish, limit = limit, cut = tvb:len() < finish, mode = note.mode, in_the_clear = clear }
+  local tree = root:add(mroce, tvb(), "mroce " .. header.type)
+  add_common(tree, header, tvb)
+  if limit >= 16 then
+    (bodies[header.type] or add_unknown)(tree, header, tvb, limit, note, info)
+    add_trailer(tree, tvb, finish)
+  end
+  if #header.shown > 0 then info[#info + 1] = "[" .. table.concat(header.shown, ",") .. "]" end
+  add_notes(tree, header, note, info)
+  if tvb:len() < tvb:reported_len() then
+    tree:add_proto_expert_info(experts.cut, "only " .. tvb:len() .. " of " .. tvb:reported_len() .. " bytes were captured")
+    info[#info + 1] = "[captured " .. tvb:len() .. " of " .. tvb:reported_len() .. "]"
+  end
+  pinfo.cols.info = header.type .. " " .. table.concat(info, " ")
+end
+
 function mroce.dissector(tvb, pinfo, root)
-  if tvb:len() < 20 or tvb:reported_len() ~= tvb:len() then return 0 end
+  if tvb:reported_len() < 20 or tvb:len() < 1 then return 0 end
   pinfo.cols.protocol = "mroce"
   local header = header_of(tvb)
   local note = notes[pinfo.number]
   if note == nil then note = first_look(header, tvb, pinfo.number) end
-  local limit = tvb:len() - trailer_bytes(header, tvb, note)
-  local tree = root:add(mroce, tvb(), "mroce " .. header.type)
-  local info = {}
-  add_common(tree, tvb)
-  if header.version == 1 and limit >= 16 then
-    local add = bodies[header.type] or add_plain
-    if header.type == "DATA" then
-      add_data(tree, header, tvb, limit, info, note.mode == 2)
-    elseif header.type == "ACK" then
-      add_ack(tree, header, tvb, limit, note, info)
-    else
-      add(tree, header, tvb, limit, info)
-    end
-    add_trailer(tree, tvb, limit)
+  if header.version == 1 then
+    show(header, note, tvb, pinfo, root)
+  else
+    show_another_version(header, tvb, pinfo, root)
   end
-  if #header.shown > 0 then info[#info + 1] = "[" .. table.concat(header.shown, ",") .. "]" end
-  add_notes(tree, header, note, info)
-  pinfo.cols.info = header.type .. " " .. table.concat(info, " ")
   return tvb:len()
 end
 
