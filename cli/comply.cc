@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -33,7 +34,7 @@ constexpr const char* kFooter = R"(Examples:
 struct ComplyOptions {
   std::vector<std::string> sections, only;
   std::string json, junit, pcapng, target, from, serve;
-  uint64_t seed = 1;
+  std::string seed = "1";
   bool udp = false, list = false, strict = false, packets = false;
 };
 
@@ -45,14 +46,19 @@ void print_section(std::string_view section, std::string_view& last) {
   fmt::print("\n{}\n", styled(STDOUT_FILENO, Style::kBold, fmt::format("§{}", section)));
 }
 
-void print_list(const std::vector<const comply::Assertion*>& assertions) {
+void print_list(const std::vector<const comply::Assertion*>& assertions, bool whole) {
   std::string_view section;
   for (const comply::Assertion* each : assertions) {
     print_section(each->section(), section);
     fmt::print("  {:<6} {}\n         {} \"{}\"\n", comply::name_of(each->level), each->id, each->rule,
                each->sentence);
   }
-  fmt::print("\n{} assertions\n", assertions.size());
+  fmt::print("\n{} assertions", assertions.size());
+  const comply::Coverage coverage = comply::coverage_of(assertions);
+  if (whole)
+    fmt::print(" of {} of the {} MUST rules and {} of the {} SHOULD rules", coverage.must, comply::kMustRules,
+               coverage.should, comply::kShouldRules);
+  fmt::print("; {} need virtual time and are never run over sockets\n", coverage.virtual_time);
 }
 
 class Lines {
@@ -98,8 +104,9 @@ void print_summary(const std::string& target, const std::vector<comply::Assertio
                    printable(each.reason));
     }
   }
-  fmt::print("\n{}: {} assertions, {} passed, {} failed, {} skipped, {:.1f} s\n", printable(target),
-             results.size(), summary.pass, summary.fail, summary.skip, took);
+  const std::string not_run = summary.not_run == 0 ? "" : fmt::format(" ({} not run)", summary.not_run);
+  fmt::print("\n{}: {} assertions, {} passed, {} failed, {} skipped{}, {:.1f} s\n", printable(target),
+             results.size(), summary.pass, summary.fail, summary.skip, not_run, took);
 }
 
 // ---- files
@@ -156,8 +163,6 @@ Outcome<Chosen> make_target(const ComplyOptions& options) {
     out.target = std::make_unique<comply::CoreTarget>();
     return out;
   }
-  if (options.udp && !options.target.empty())
-    return failure(kUsage, "--udp and --target at once", "choose one");
   comply::UdpTargetOptions how;
   if (options.udp) {
     auto server = comply::ServerProcess::start();
@@ -178,8 +183,11 @@ Outcome<Chosen> make_target(const ComplyOptions& options) {
   }
   auto opened = comply::UdpTarget::open(how);
   if (!opened)
-    return failure(kEnvironment, "no target there: " + printable(opened.error()),
-                   "it must speak the protocol of docs/comply-control.md at that address");
+    return failure(kEnvironment, "no run with this target: " + printable(opened.error()),
+                   options.from.empty()
+                       ? "it must speak the protocol of docs/comply-control.md at that address"
+                       : "--from must be an address of this host, and at the address of "
+                         "--target something must speak docs/comply-control.md");
   out.target = std::move(*opened);
   return out;
 }
@@ -214,19 +222,65 @@ Outcome<std::vector<const comply::Assertion*>> chosen(const ComplyOptions& optio
   return comply::select(all, options.sections, options.only);
 }
 
+Outcome<void> check_together(const ComplyOptions& options) {
+  const bool udp = options.udp, target = !options.target.empty(), serve = !options.serve.empty();
+  if (udp && target) return failure(kUsage, "--udp and --target at once", "choose one");
+  if (serve && (udp || target || options.list))
+    return failure(kUsage, "--serve is a target, and runs no assertion",
+                   "leave out --udp, --target and --list, and start the run in another process");
+  if (!options.from.empty() && !udp && !target)
+    return failure(kUsage,
+                   "--from without --udp or --target: this engine in virtual time has its own addresses",
+                   "add --udp or --target");
+  if (options.json == "-" && options.junit == "-")
+    return failure(kUsage, "--json and --junit both to standard output", "name a file for one of them");
+  return {};
+}
+
+Outcome<uint64_t> seed_of(const ComplyOptions& options) {
+  uint64_t seed = 0;
+  const char* const end = options.seed.data() + options.seed.size();
+  const auto [stopped, error] = std::from_chars(options.seed.data(), end, seed);
+  if (error == std::errc{} && stopped == end) return seed;
+  return failure(kUsage, fmt::format("--seed {}: not a number from 0 to 2^64-1", printable(options.seed)),
+                 "name one, as --seed 42");
+}
+
+// A run that says less than it seems to: nothing of the target was tested, or a part of it was not.
+std::optional<Failure> not_tested(const std::vector<comply::AssertionResult>& results) {
+  const comply::Summary summary = comply::summary_of(results);
+  if (summary.not_run == 0 && summary.pass + summary.fail != 0) return std::nullopt;
+  const auto first = std::find_if(results.begin(), results.end(), [&](const comply::AssertionResult& each) {
+    return each.not_run == (summary.not_run != 0) && each.verdict == comply::Verdict::kSkip;
+  });
+  const std::string reason = first == results.end() ? "" : printable(first->reason);
+  if (summary.not_run == 0)
+    return Failure{kEnvironment,
+                   fmt::format("nothing was tested: all {} were skipped ({})", results.size(), reason),
+                   "docs/comply-control.md says which commands and features the assertions need"};
+  return Failure{
+      kEnvironment,
+      fmt::format("{} of {} assertions were not run ({})", summary.not_run, results.size(), reason),
+      "look whether the target still runs, answers in time, and UDP passes in both directions"};
+}
+
 int exit_code_of(const ComplyOptions& options, const std::vector<comply::AssertionResult>& results) {
+  if (const auto why = not_tested(results)) return report(*why);
   const comply::Summary summary = comply::summary_of(results);
   return (options.strict ? summary.fail : summary.must_fail) == 0 ? kFine : kFindings;
 }
 
 int run_comply(const ComplyOptions& options) {
+  if (const auto good = check_together(options); !good) return report(good.error());
+  const auto seed = seed_of(options);
+  if (!seed) return report(seed.error());
   if (!options.serve.empty()) return run_server(options.serve);
   const std::vector<comply::Assertion> all = comply::all_assertions();
   const auto assertions = chosen(options, all);
   if (!assertions) return report(assertions.error());
   if (options.list) {
     if (options.json.empty()) {
-      print_list(*assertions);
+      print_list(*assertions, assertions->size() == all.size());
     } else if (auto done = write_file(options.json, comply::list_json(*assertions).dump(2) + "\n"); !done) {
       return report(done.error());
     }
@@ -238,7 +292,7 @@ int run_comply(const ComplyOptions& options) {
   const bool quiet = options.json == "-" || options.junit == "-";
   Lines lines(options.packets);
   comply::RunOptions run;
-  run.seed = options.seed;
+  run.seed = *seed;
   run.keep_packets = options.packets || !options.pcapng.empty();
   if (!quiet) run.on_result = [&](const comply::AssertionResult& result) { lines.result(result); };
   const auto began = SteadyClock::now();
@@ -259,8 +313,10 @@ void add_comply(CLI::App& app, int& exit_code) {
   verb->add_option("--from", options->from, "local address of the tester, for --udp and --target");
   verb->add_option("--serve", options->serve, "be a target: answer the control protocol at ADDRESS:PORT");
   verb->add_flag("--list", options->list, "show the assertions and their rules, run nothing");
-  verb->add_option("--section", options->sections, "only this section, as 5 or 5.3; may be repeated");
-  verb->add_option("--only", options->only, "only the assertion of this name; may be repeated");
+  verb->add_option("--section", options->sections,
+                   "only this section, as 5 or 5.3; may be repeated, and adds to --only");
+  verb->add_option("--only", options->only,
+                   "only the assertion of this name; may be repeated, and adds to --section");
   verb->add_flag("--strict", options->strict, "a SHOULD that fails counts, too");
   verb->add_flag("--packets", options->packets, "show the packets of every assertion");
   verb->add_option("--json", options->json, "write the results as JSON to this file; without a name, here")

@@ -1,6 +1,7 @@
 // mroce: the command line. Wiring only.
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <exception>
 #include <string>
 #include <vector>
@@ -51,13 +52,26 @@ int run_command_line(int argc, char** argv) {
   return exit_code;
 }
 
+bool output_is_whole() {
+  const bool flushed = std::fflush(stdout) == 0;
+  return flushed && std::ferror(stdout) == 0;
+}
+
 }  // namespace
 }  // namespace mroce::cli
 
 int main(int argc, char** argv) {
+  int exit_code = mroce::cli::kInternal;
+  std::string what;
   try {
-    return mroce::cli::run_command_line(argc, argv);
+    exit_code = mroce::cli::run_command_line(argc, argv);
   } catch (const std::exception& error) {
-    return mroce::cli::report({mroce::cli::kInternal, error.what(), "this is a bug of mroce"});
+    what = error.what();
   }
+  // One place for all verbs: what they print may still be in a buffer, and printing throws when it fails.
+  if (!mroce::cli::output_is_whole())
+    return mroce::cli::report({mroce::cli::kEnvironment, "cannot write all of the output to standard output",
+                               "is the disk full, or the output closed?"});
+  if (!what.empty()) return mroce::cli::report({mroce::cli::kInternal, what, "this is a bug of mroce"});
+  return exit_code;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -21,6 +22,7 @@ using nlohmann::json;
 
 constexpr std::chrono::hours kClientPatience{1};  // a client that says nothing for so long has gone
 constexpr std::chrono::seconds kSessionLimit{10};
+constexpr std::chrono::seconds kLineLimit{10};  // from the first byte of a request to its end
 
 void end_process(pid_t pid) {
   if (pid <= 0) return;
@@ -78,14 +80,26 @@ bool is_command(std::string_view line, std::string_view name) {
   return text_of(request, "cmd", 64) == name;
 }
 
-void serve_client(net::FileDescriptor fd) {
+// Waits for a request. A client that says nothing must not keep others out: it is given up after `idle` if
+// somebody else is waiting.
+bool client_speaks(const LineSocket& client, int listener, std::chrono::milliseconds idle) {
+  const Deadline end = Deadline::clock::now() + kClientPatience;
+  while (Deadline::clock::now() < end) {
+    if (client.wait_to_read(Deadline::clock::now() + idle)) return true;
+    pollfd waiting{listener, POLLIN, 0};
+    if (::poll(&waiting, 1, 0) > 0) return false;
+  }
+  return false;
+}
+
+void serve_client(net::FileDescriptor fd, int listener, std::chrono::milliseconds idle) {
   const Gid address = local_address(fd.get()).ip;
   net::set_option(fd.get(), IPPROTO_TCP, TCP_NODELAY, 1);
   LineSocket client(std::move(fd));
   std::unique_ptr<SessionProcess> session;
   ControlSession without_endpoint(address);  // answers hello, and says that start comes first
-  while (true) {
-    const Deadline deadline = Deadline::clock::now() + kClientPatience;
+  while (client_speaks(client, listener, idle)) {
+    const Deadline deadline = Deadline::clock::now() + kLineLimit;
     const auto line = client.read_line(deadline);
     if (!line) return;
     if (is_command(*line, "start")) {
@@ -100,21 +114,21 @@ void serve_client(net::FileDescriptor fd) {
       answer = session->ask(*line).value_or(
           R"({"ok":false,"error":"the process of the endpoint ended or hangs"})");
     }
-    if (!client.write_line(answer, deadline)) return;
+    if (!client.write_line(answer, Deadline::clock::now() + kLineLimit)) return;
   }
 }
 
 }  // namespace
 
-void serve_control(net::FileDescriptor listener) {
+void serve_control(net::FileDescriptor listener, std::chrono::milliseconds idle) {
   while (true) {
     const int fd = ::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC);
     if (fd < 0 && errno != EINTR && errno != ECONNABORTED) return;
-    if (fd >= 0) serve_client(net::FileDescriptor(fd));
+    if (fd >= 0) serve_client(net::FileDescriptor(fd), listener.get(), idle);
   }
 }
 
-tl::expected<ServerProcess, std::string> ServerProcess::start() {
+tl::expected<ServerProcess, std::string> ServerProcess::start(std::chrono::milliseconds idle) {
   auto listener = listen_tcp({*net::parse_address("127.0.0.1"), 0});
   if (!listener) return tl::unexpected(listener.error());
   const UdpAddress at = local_address(listener->get());
@@ -122,7 +136,7 @@ tl::expected<ServerProcess, std::string> ServerProcess::start() {
   if (pid < 0) return tl::unexpected<std::string>(fmt::format("cannot fork: {}", std::strerror(errno)));
   if (pid == 0) {
     end_with_parent();
-    serve_control(std::move(*listener));
+    serve_control(std::move(*listener), idle);
     ::_exit(0);
   }
   return ServerProcess(pid, {at.ip, at.port});

@@ -11,13 +11,16 @@
 
 namespace mroce::comply {
 
+// A client that says nothing for so long is given up if another one waits.
+inline constexpr std::chrono::milliseconds kClientIdle{10'000};
+
 // Serves clients one after the other until the process is ended.
-void serve_control(net::FileDescriptor listener);
+void serve_control(net::FileDescriptor listener, std::chrono::milliseconds idle = kClientIdle);
 
 // The server in a child process on a free port of 127.0.0.1. The child is gone when this is.
 class ServerProcess {
  public:
-  static tl::expected<ServerProcess, std::string> start();
+  static tl::expected<ServerProcess, std::string> start(std::chrono::milliseconds idle = kClientIdle);
   ServerProcess(ServerProcess&& other) noexcept
       : pid_(std::exchange(other.pid_, -1)), control_(other.control_) {}
   ServerProcess& operator=(ServerProcess&&) = delete;

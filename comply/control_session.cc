@@ -188,7 +188,7 @@ nlohmann::json ControlSession::start(const Json& request) {
   if (mode != 0 && mode != 2) throw Unsupported("security modes 0 and 2 only");
   net::Settings settings;
   const auto set = [&](std::string_view name, const std::string& value) {
-    if (auto done = settings.set(name, value, "control protocol"); !done) throw Unsupported(done.error());
+    if (auto done = settings.set(name, value, "control protocol"); !done) throw Refused(done.error());
   };
   set("addresses", net::to_string(address_));
   set("log", "error");

@@ -6,6 +6,8 @@
 #include <array>
 #include <thread>
 
+#include "comply/control_server.h"
+
 namespace mroce::comply {
 namespace {
 
@@ -41,6 +43,13 @@ TEST_F(ComplyControlSession, HelloListsFeaturesWithoutAnEndpoint) {
   EXPECT_EQ(answer.at("ok"), true);
   EXPECT_FALSE(answer.at("features").empty());
   EXPECT_EQ(ask(session, R"({"cmd":"hello","protocol":2})").at("ok"), false);
+}
+
+TEST_F(ComplyControlSession, ALimitOutOfRangeIsAnErrorAndAnUnknownOneIsUnsupported) {
+  const json out_of_range = ask(session, R"({"cmd":"start","limits":{"max_paths":4000000}})");
+  EXPECT_EQ(out_of_range.at("ok"), false);
+  EXPECT_FALSE(out_of_range.contains("unsupported"));
+  EXPECT_EQ(ask(session, R"({"cmd":"start","limits":{"wings":2}})").at("unsupported"), true);
 }
 
 TEST_F(ComplyControlSession, NothingWorksBeforeStart) {
@@ -87,7 +96,9 @@ TEST_F(ComplyControlSession, LimitsWithoutASettingAreUnsupported) {
 }
 
 TEST_F(ComplyControlSession, TheLimitOfPacketsOfAKeyHasItsSetting) {
-  EXPECT_EQ(ask(session, R"({"cmd":"start","limits":{"key_update_packets":1}})").at("unsupported"), true);
+  const json too_small = ask(session, R"({"cmd":"start","limits":{"key_update_packets":1}})");
+  EXPECT_EQ(too_small.at("ok"), false);
+  EXPECT_FALSE(too_small.contains("unsupported"));
   EXPECT_EQ(ask(session, R"({"cmd":"start","limits":{"key_update_packets":"many"}})").at("ok"), false);
   EXPECT_EQ(ask(session, R"({"cmd":"start","limits":{"key_max_packets":500}})").at("unsupported"), true);
   EXPECT_EQ(ask(session, R"({"cmd":"start","mode":2,"limits":{"key_update_packets":16}})").at("ok"), true);
@@ -133,6 +144,32 @@ TEST(ComplyLines, WaitingHasAnEnd) {
   Ends ends;
   LineSocket a{net::FileDescriptor(ends.fds[0])}, b{net::FileDescriptor(ends.fds[1])};
   EXPECT_FALSE(b.read_line(Deadline::clock::now() + std::chrono::milliseconds(20)));
+}
+
+TEST(ComplyServer, ASilentClientDoesNotKeepTheNextOneOut) {
+  const auto server = ServerProcess::start(std::chrono::milliseconds(100));
+  ASSERT_TRUE(server) << server.error();
+  auto silent = connect_tcp(server->control(), soon());
+  ASSERT_TRUE(silent);
+  auto next = connect_tcp(server->control(), soon());
+  ASSERT_TRUE(next);
+  LineSocket first(std::move(*silent)), second(std::move(*next));
+  ASSERT_TRUE(second.write_line(R"({"cmd":"hello","protocol":1})", soon()));
+  const auto answer = second.read_line(soon());
+  ASSERT_TRUE(answer) << answer.error();
+  EXPECT_EQ(json::parse(*answer).at("ok"), true);
+  EXPECT_FALSE(first.read_line(soon()));
+}
+
+TEST(ComplyServer, AClientThatWaitsAloneIsKept) {
+  const auto server = ServerProcess::start(std::chrono::milliseconds(5));
+  ASSERT_TRUE(server) << server.error();
+  auto fd = connect_tcp(server->control(), soon());
+  ASSERT_TRUE(fd);
+  LineSocket client(std::move(*fd));
+  EXPECT_FALSE(client.read_line(Deadline::clock::now() + std::chrono::milliseconds(50)));
+  ASSERT_TRUE(client.write_line(R"({"cmd":"hello","protocol":1})", soon()));
+  EXPECT_TRUE(client.read_line(soon()));
 }
 
 TEST(ComplyLines, AddressesWithPorts) {

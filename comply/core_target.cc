@@ -380,12 +380,16 @@ Gid CoreTarget::stranger_address() const {
   return address_of(0, kStrangerHost);
 }
 
+UdpAddress CoreTarget::source_address(const Origin& origin) const {
+  return {origin.stranger ? stranger_address() : tester_address(origin.plane),
+          static_cast<uint16_t>(kFirstSourcePort + 1000 + origin.source)};
+}
+
 void CoreTarget::send(std::span<const std::byte> datagram, const Origin& origin) {
   Inbound in;
   in.at = now_ + kLatency;
   in.meta.port = origin.plane;
-  in.meta.from.ip = origin.stranger ? stranger_address() : tester_address(origin.plane);
-  in.meta.from.port = static_cast<uint16_t>(kFirstSourcePort + 1000 + origin.source);
+  in.meta.from = source_address(origin);
   in.meta.ecn = origin.ecn;
   in.bytes.assign(datagram.begin(), datagram.end());
   to_engine_.push_back(std::move(in));
@@ -452,6 +456,7 @@ void CoreTarget::deliver(uint32_t port, uint16_t entropy, const UdpAddress& to, 
   out.at = now_ + kLatency;
   out.ecn = ecn;
   out.from = {address_of(port, kTargetHost), static_cast<uint16_t>(kFirstSourcePort + entropy)};
+  out.to = to;
   out.to_stranger = to.ip == stranger_address();
   out.to_source_port = to.port != tester_port();
   bool ours = out.to_stranger;

@@ -31,7 +31,7 @@ class CoreMemory final : public Memory {
   uint64_t next_ = 0x7f0000001000;
 };
 
-class CoreTarget final : public Target {
+class CoreTarget : public Target {
  public:
   using Tweak = std::function<void(EngineConfig&)>;
   // `tweak` sees the configuration of every engine before it starts.
@@ -62,6 +62,7 @@ class CoreTarget final : public Target {
   Gid tester_address(uint32_t plane) const override;
   Gid stranger_address() const override;
   uint8_t tester_slot() const override { return 1; }
+  UdpAddress source_address(const Origin& origin) const override;
   uint16_t tester_port() const override { return kBasePort + 1; }
   void send(std::span<const std::byte> datagram, const Origin& origin) override;
   std::optional<Arrived> receive(Time until) override;

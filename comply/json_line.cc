@@ -51,6 +51,10 @@ const json* member(const json& object, std::string_view key) {
 
 // ---- lines
 
+bool LineSocket::wait_to_read(Deadline deadline) const {
+  return unread_.find('\n') != std::string::npos || wait_for(fd_.get(), POLLIN, deadline);
+}
+
 tl::expected<std::string, std::string> LineSocket::read_line(Deadline deadline) {
   size_t looked_at = 0;
   while (true) {

@@ -25,6 +25,8 @@ class LineSocket {
   explicit LineSocket(net::FileDescriptor fd) : fd_(std::move(fd)) {}
 
   int fd() const { return fd_.get(); }
+  // Waits until there is something to read, or the other end has gone.
+  bool wait_to_read(Deadline deadline) const;
   // The next line without its line feed. Errors are sentences: the end of the connection, a line that is too
   // long, time is over.
   tl::expected<std::string, std::string> read_line(Deadline deadline);

@@ -97,6 +97,7 @@ class LyingTarget final : public Target {
   Gid stranger_address() const override { return truth_->stranger_address(); }
   uint8_t tester_slot() const override { return truth_->tester_slot(); }
   uint16_t tester_port() const override { return truth_->tester_port(); }
+  UdpAddress source_address(const Origin& origin) const override { return truth_->source_address(origin); }
   void send(std::span<const std::byte> datagram, const Origin& origin) override;
   std::optional<Arrived> receive(Time until) override;
   Time now() const override { return truth_->now(); }

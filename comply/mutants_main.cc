@@ -118,6 +118,14 @@ int show(const std::vector<Wrong>& wrong, const std::vector<const Assertion*>& a
   return 2;
 }
 
+constexpr const char* kHelp =
+    "mroce_comply_mutants: the compliance suite against implementations that are wrong on purpose\n"
+    "  mroce_comply_mutants                runs all; exit status 1 if one is not caught\n"
+    "  mroce_comply_mutants NAME…          runs these, with every assertion that catches them and why\n"
+    "  mroce_comply_mutants --table        prints docs/comply-mutants.md\n"
+    "  mroce_comply_mutants --check FILE   fails if the file is not what --table prints\n"
+    "  mroce_comply_mutants --help         prints this\n";
+
 int check_file(const Table& table, const char* path) {
   std::ifstream file(path);
   std::stringstream text;
@@ -133,11 +141,21 @@ int check_file(const Table& table, const char* path) {
 
 int main(int argc, char** argv) {
   using namespace mroce::comply;
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  if (first == "--help" || first == "-h") {
+    fmt::print("{}", kHelp);
+    return 0;
+  }
+  const bool known = argc == 1 || !first.starts_with("-") || (first == "--table" && argc == 2) ||
+                     (first == "--check" && argc == 3);
+  if (!known) {
+    fmt::print(stderr, "{}", kHelp);
+    return 2;
+  }
   const std::vector<Wrong> wrong = all_wrong();
   const std::vector<Assertion> all = all_assertions();
   const auto assertions = select(all, {}, {});
-  const std::string_view first = argc > 1 ? argv[1] : "";
-  if (argc > 1 && !first.starts_with("--")) {
+  if (argc > 1 && !first.starts_with("-")) {
     int status = 0;
     for (int i = 1; i < argc; ++i) status = std::max(status, show(wrong, assertions, argv[i]));
     return status;
@@ -152,5 +170,5 @@ int main(int argc, char** argv) {
   for (const std::string_view name : table.missed) fmt::print(stderr, "not caught: {}\n", name);
   fmt::print(stderr, "{} wrong implementations, {} not caught\n", wrong.size(), table.missed.size());
   if (!table.missed.empty()) return 1;
-  return first == "--check" && argc == 3 ? check_file(table, argv[2]) : 0;
+  return first == "--check" ? check_file(table, argv[2]) : 0;
 }

@@ -16,7 +16,7 @@ struct Packet {
   Time at{};
   Bytes bytes;
   Ecn ecn = Ecn::kNotEct;
-  UdpAddress from;              // of received ones
+  UdpAddress from, to;
   uint8_t plane = 0;            // of the tester's address
   bool to_source_port = false;  // of received ones: not at the listening port
   bool to_stranger = false;

@@ -83,14 +83,16 @@ std::string report_junit(const std::string& target, const std::vector<AssertionR
   const Summary summary = summary_of(results);
   std::string out = fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-      "<testsuite name=\"mroce comply: {}\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n",
-      xml_text(printable(target)), results.size(), summary.fail, summary.skip);
+      "<testsuite name=\"mroce comply: {}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n",
+      xml_text(printable(target)), results.size(), summary.fail, summary.not_run,
+      summary.skip - summary.not_run);
   for (const AssertionResult& result : results) {
     const Assertion& assertion = *result.assertion;
     out += fmt::format("  <testcase classname=\"{}\" name=\"{}\" time=\"{:.6f}\">", assertion.section(),
                        xml_text(assertion.id), static_cast<double>(result.took.count()) / 1e9);
     if (result.verdict == Verdict::kSkip)
-      out += fmt::format("<skipped message=\"{}\"/>", xml_text(printable(result.reason, 1000)));
+      out += fmt::format("<{} message=\"{}\"/>", result.not_run ? "error" : "skipped",
+                         xml_text(printable(result.reason, 1000)));
     if (result.verdict == Verdict::kFail)
       out += fmt::format("<failure message=\"{}\">{} {}: {}\n{}</failure>",
                          xml_text(printable(result.reason, 1000)), assertion.rule, name_of(assertion.level),
@@ -104,32 +106,20 @@ std::string report_junit(const std::string& target, const std::vector<AssertionR
 
 namespace {
 
-constexpr uint16_t kAnySourcePort = 50000;  // of what the tester sent: which one it was is not kept
-
 std::span<const std::byte> address_bytes(const Gid& gid) {
   const auto all = std::as_bytes(std::span(gid.raw));
   return gid.is_v4_mapped() ? all.subspan(12) : all;
 }
 
-struct Ends {
-  UdpAddress from, to;
-};
-
-Ends ends_of(const Packet& packet, const Target& target, const UdpAddress& target_address) {
-  const Gid mine = packet.to_stranger ? target.stranger_address() : target.tester_address(packet.plane);
-  if (packet.sent) return {{mine, kAnySourcePort}, target_address};
-  return {packet.from, {mine, packet.to_source_port ? kAnySourcePort : target.tester_port()}};
-}
-
-std::vector<std::byte> as_ip(const Packet& packet, const Ends& ends) {
+std::vector<std::byte> as_ip(const Packet& packet) {
   trace::IpHeader ip;
-  ip.source = address_bytes(ends.from.ip);
-  ip.destination = address_bytes(ends.to.ip);
+  ip.source = address_bytes(packet.from.ip);
+  ip.destination = address_bytes(packet.to.ip);
   ip.traffic_class = static_cast<uint8_t>(packet.ecn);
   ip.length = static_cast<uint32_t>(8 + packet.bytes.size());
   trace::Bytes udp;
-  trace::append_be16(udp, ends.from.port);
-  trace::append_be16(udp, ends.to.port);
+  trace::append_be16(udp, packet.from.port);
+  trace::append_be16(udp, packet.to.port);
   trace::append_be16(udp, ip.length);
   trace::append_be16(udp, 0);
   trace::append_raw(udp, packet.bytes.data(), packet.bytes.size());
@@ -144,20 +134,13 @@ std::vector<std::byte> as_ip(const Packet& packet, const Ends& ends) {
 }  // namespace
 
 std::vector<std::byte> packets_pcapng(const std::deque<Packet>& packets, const Target& target) {
-  UdpAddress target_address{target.tester_address(0), target.tester_port()};
-  for (const Packet& packet : packets) {
-    if (packet.sent) continue;
-    // It listens where its slot says; of its packets only the source port of a path is seen.
-    target_address.ip = packet.from.ip;
-    if (packet.init) target_address.port = packet.init->listen_port;
-  }
   trace::Bytes out;
   trace::append_section(out);
   trace::append_interface(out, {.name = "comply"});
   for (const Packet& packet : packets) {
-    const std::vector<std::byte> bytes = as_ip(packet, ends_of(packet, target, target_address));
+    const std::vector<std::byte> bytes = as_ip(packet);
     trace::append_packet(out,
-                         {.unix_ns = ns_of(packet.at),
+                         {.unix_ns = ns_of(target.unix_time(packet.at)),
                           .original_bytes = static_cast<uint32_t>(bytes.size()),
                           .direction = packet.sent ? trace::Direction::kOutbound : trace::Direction::kInbound,
                           .comment = packet.note},

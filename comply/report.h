@@ -23,7 +23,9 @@ nlohmann::ordered_json report_json(const std::string& target, const std::vector<
 nlohmann::ordered_json list_json(const std::vector<const Assertion*>& assertions);
 std::string report_junit(const std::string& target, const std::vector<AssertionResult>& results);
 
-// The bytes of a pcapng file with what was exchanged, as UDP over IP between the tester and the target.
+// The bytes of a pcapng file with what was exchanged, as UDP over IP with the addresses and ports of both
+// sides and the time of the target's clock since 1970 (in virtual time, since it began). IP headers are made
+// up.
 std::vector<std::byte> packets_pcapng(const std::deque<Packet>& packets, const Target& target);
 // "5.3-duplicate-cpsn-placed-once.pcapng"
 std::string pcapng_name(std::string_view id);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <set>
 
 namespace mroce::comply {
 namespace {
@@ -98,9 +99,13 @@ AssertionResult run_assertion(const Assertion& assertion, Target& target, const 
     result.verdict = Verdict::kPass;
   } catch (const Unsupported& error) {
     result.reason = error.what();
+  } catch (const NotRun& error) {
+    result.not_run = true;
+    result.reason = fmt::format("not run: {}", error.what());
   } catch (const RuleBroken& error) {
     result.verdict = Verdict::kFail;
     result.reason = error.what();
+    if (const std::string slow = tester.slow_answers(); !slow.empty()) result.reason += "; " + slow;
   } catch (const TargetFailed& error) {
     result.verdict = Verdict::kFail;
     result.reason = fmt::format("the target: {}", error.what());
@@ -109,6 +114,8 @@ AssertionResult run_assertion(const Assertion& assertion, Target& target, const 
     result.reason = fmt::format("the tester gave up: {}", error.what());
   }
   result.took = target.now() - result.began;
+  result.received = static_cast<size_t>(
+      std::count_if(tester.log().begin(), tester.log().end(), [](const Packet& p) { return !p.sent; }));
   if (options.keep_packets || result.verdict == Verdict::kFail) result.packets = tester.log();
   return result;
 }
@@ -118,19 +125,21 @@ std::vector<AssertionResult> run(const std::vector<const Assertion*>& assertions
   std::vector<AssertionResult> results;
   const Time end = target.virtual_time() ? kNever : target.now() + options.run_limit;
   size_t silent = 0;
+  std::string why;
   for (const Assertion* assertion : assertions) {
     AssertionResult result;
     if (target.now() >= end || silent >= kHopeless) {
       result.assertion = assertion;
-      result.verdict = Verdict::kFail;
-      result.reason = silent >= kHopeless ? "not run: the target did not answer the ones before"
-                                          : "not run: the run took longer than its limit";
+      result.not_run = true;
+      result.reason = silent >= kHopeless ? why : "not run: the run took longer than its limit";
     } else {
       result = run_assertion(*assertion, target, options);
-      if (result.verdict == Verdict::kFail && result.packets.empty())
-        ++silent;
-      else if (result.verdict != Verdict::kSkip)
-        silent = 0;
+      // What passes because nothing came says nothing about whether anybody is there.
+      if (result.received != 0) silent = 0;
+      if (result.received == 0 && (result.verdict == Verdict::kFail || result.not_run)) ++silent;
+      if (silent == kHopeless)
+        why = result.not_run ? result.reason
+                             : "not run: not one datagram of the target came in the assertions before";
     }
     if (options.on_result) options.on_result(result);
     results.push_back(std::move(result));
@@ -138,11 +147,25 @@ std::vector<AssertionResult> run(const std::vector<const Assertion*>& assertions
   return results;
 }
 
+Coverage coverage_of(const std::vector<const Assertion*>& assertions) {
+  Coverage out;
+  std::set<std::string_view> must, should;
+  for (const Assertion* each : assertions) {
+    (each->level == Level::kMust ? must : should).insert(each->rule);
+    const auto& needs = each->needs;
+    if (std::find(needs.begin(), needs.end(), Feature::kVirtualTime) != needs.end()) ++out.virtual_time;
+  }
+  out.must = must.size();
+  out.should = should.size();
+  return out;
+}
+
 Summary summary_of(const std::vector<AssertionResult>& results) {
   Summary out;
   for (const AssertionResult& each : results) {
     if (each.verdict == Verdict::kPass) ++out.pass;
     if (each.verdict == Verdict::kSkip) ++out.skip;
+    if (each.not_run) ++out.not_run;
     if (each.verdict != Verdict::kFail) continue;
     ++out.fail;
     if (each.assertion->level == Level::kMust) ++out.must_fail;

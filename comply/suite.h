@@ -34,6 +34,8 @@ struct AssertionResult {
   const Assertion* assertion = nullptr;
   Verdict verdict = Verdict::kSkip;
   std::string reason;          // why not a pass
+  bool not_run = false;        // of a skip: the target or the tester cannot be used
+  size_t received = 0;         // datagrams of the target
   std::deque<Packet> packets;  // of a failure, or of all if they are kept
   Time began{};                // of the target's time
   Nanos took{0};
@@ -70,7 +72,7 @@ struct RunOptions {
   uint64_t seed = 1;
   bool keep_packets = false;           // also of what passed
   Nanos assertion_limit = seconds(8);  // of the target's time, if it is real
-  Nanos run_limit = seconds(600);      // the same; what is left over is a failure of its own
+  Nanos run_limit = seconds(600);      // the same; what is left over is not run
   std::function<void(const AssertionResult&)> on_result;
 };
 
@@ -81,7 +83,17 @@ std::vector<AssertionResult> run(const std::vector<const Assertion*>& assertions
 struct Summary {
   size_t pass = 0, fail = 0, skip = 0;
   size_t must_fail = 0;  // of fail
+  size_t not_run = 0;    // of skip
 };
 Summary summary_of(const std::vector<AssertionResult>& results);
+
+// Rules of docs/spec by level, as tests/docs/spec_rules.py counts them (a test compares), and how many of
+// them have at least one of these assertions.
+inline constexpr size_t kMustRules = 437, kShouldRules = 133;
+struct Coverage {
+  size_t must = 0, should = 0;
+  size_t virtual_time = 0;  // assertions that can never be run over sockets
+};
+Coverage coverage_of(const std::vector<const Assertion*>& assertions);
 
 }  // namespace mroce::comply

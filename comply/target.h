@@ -26,6 +26,11 @@ using Bytes = std::vector<std::byte>;
 struct TargetFailed : std::runtime_error {  // the target refused a command or cannot be reached
   using std::runtime_error::runtime_error;
 };
+// The target or the tester cannot be used at all: nobody answers, there is no socket, an answer is none. This
+// says nothing about a rule, so the assertion counts as not run.
+struct NotRun : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 struct Unsupported : std::runtime_error {  // it does not have this command: the assertion is skipped
   using std::runtime_error::runtime_error;
 };
@@ -140,10 +145,16 @@ struct Arrived {  // a datagram from the target
   Bytes bytes;
   Time at{};
   Ecn ecn = Ecn::kNotEct;
-  UdpAddress from;
+  UdpAddress from, to;
   uint8_t plane = 0;            // of the tester's address that it was sent to
   bool to_source_port = false;  // not to the listening port
   bool to_stranger = false;     // to the stranger's address
+};
+
+// What the tester has waited for answers of the control side so far.
+struct ControlWaits {
+  Nanos total{0};
+  uint32_t answers = 0;
 };
 
 class Target {
@@ -175,6 +186,9 @@ class Target {
   virtual void post_send(uint32_t qp, const Work& work) = 0;
   virtual std::vector<Completion> poll(uint32_t qp) = 0;
   virtual void link(uint32_t plane, bool up) = 0;
+  virtual ControlWaits control_waits() const { return {}; }
+  // No answer is waited for beyond this.
+  virtual void limit_answers(Time) {}
 
   // ---- packets
   // The tester's own addresses: one for each plane, where it listens at tester_port().
@@ -182,10 +196,14 @@ class Target {
   virtual Gid stranger_address() const = 0;
   virtual uint8_t tester_slot() const = 0;
   virtual uint16_t tester_port() const = 0;
+  // From where a datagram of this origin is sent.
+  virtual UdpAddress source_address(const Origin& origin) const = 0;
   virtual void send(std::span<const std::byte> datagram, const Origin& origin) = 0;
   // The next datagram that arrives until then; nothing if none does.
   virtual std::optional<Arrived> receive(Time until) = 0;
   virtual Time now() const = 0;
+  // The same time since 1970; in virtual time, since it began.
+  virtual Time unix_time(Time at) const { return at; }
 };
 
 }  // namespace mroce::comply

@@ -61,6 +61,10 @@ class Tester {
   std::vector<const Packet*> all(const Match& match) const;
   size_t count(const Match& match) const { return all(match).size(); }
 
+  // Says how slow the control answers in this assertion were; empty if they were not. What took most of the
+  // time that an assertion has is the target's control side, and no rule of the specification.
+  std::string slow_answers() const;
+
   // RuleBroken with this sentence, unless `holds`.
   static void check(bool holds, const std::string& what);
   void note(const std::string& text) { notes_.push_back(text); }
@@ -81,7 +85,9 @@ class Tester {
   Target& target_;
   Rng rng_;
   Started started_;
+  Time began_;
   Time limit_;
+  ControlWaits waits_before_;
   std::deque<Packet> log_;
   size_t mark_ = 0;
   std::vector<std::string> notes_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 namespace mroce::comply {
@@ -32,13 +33,47 @@ bool is_loopback(const Gid& gid) {
   return gid.is_v4_mapped() && gid.is_loopback();
 }
 
+// Commands that every target has: without them there is nothing to be tested. A `start` that asks for
+// something is not among them: a limit or a mode may be unknown.
+bool is_mandatory(const json& request) {
+  constexpr std::string_view kMandatory[] = {"stop",         "create_mr", "read_memory",
+                                             "write_memory", "create_qp", "connect_qp",
+                                             "query_qp",     "post_recv", "poll"};
+  const std::string command = request.value("cmd", "");
+  if (command == "start")
+    return request.value("limits", json::object()).empty() && request.value("mode", 0) == 0 &&
+           !request.contains("psk");
+  if (request.contains("srq")) return false;
+  return std::find(std::begin(kMandatory), std::end(kMandatory), command) != std::end(kMandatory);
+}
+
+// What the network did with an earlier datagram, or a buffer that is full, is a loss. The rest would be the
+// same with the next one.
+bool is_loss(int error) {
+  constexpr int kLosses[] = {ECONNREFUSED, EAGAIN, EINTR, ENOBUFS, ENOMEM, EMSGSIZE};
+  return std::find(std::begin(kLosses), std::end(kLosses), error) != std::end(kLosses);
+}
+
+std::string cannot_bind(const Gid& address, int error) {
+  return fmt::format("the tester cannot use its address {}: {}", net::to_string(address),
+                     std::strerror(error));
+}
+
 }  // namespace
 
 // ---- control
 
+UdpTarget::UdpTarget(UdpTargetOptions options) : options_(options) {
+  const auto unix_now = std::chrono::system_clock::now().time_since_epoch();
+  unix_offset_ = std::chrono::duration_cast<Nanos>(unix_now) - Nanos(ns_of(now()));
+}
+
 tl::expected<std::unique_ptr<UdpTarget>, std::string> UdpTarget::open(const UdpTargetOptions& options) {
   std::unique_ptr<UdpTarget> target(new UdpTarget(options));
   if (auto done = target->connect_control(); !done) return tl::unexpected(done.error());
+  for (const Gid& address : {target->address_, target->stranger_}) {
+    if (auto socket = target->bind_udp(address, 0); !socket) return tl::unexpected(socket.error());
+  }
   return target;
 }
 
@@ -61,35 +96,49 @@ tl::expected<void, std::string> UdpTarget::connect_control() {
   if (is_loopback(address_)) stranger_.raw[13] = 78;
   control_ = std::make_unique<LineSocket>(std::move(*fd));
   try {
-    const json hello = ask({{"cmd", "hello"}, {"protocol", 1}});
-    implementation_ = text_of(hello, "implementation", 200).value_or("a target without a name");
-    features_.clear();
-    if (const auto list = hello.find("features"); list != hello.end() && list->is_array()) {
-      for (const json& each : *list) {
-        const auto feature = each.is_string() ? feature_named(each.get<std::string>()) : std::nullopt;
-        if (feature) features_.push_back(*feature);
-      }
-    }
-  } catch (const TargetFailed& error) {
-    control_.reset();
-    return tl::unexpected<std::string>(error.what());
-  } catch (const Unsupported& error) {
+    take_hello(ask({{"cmd", "hello"}, {"protocol", 1}}));
+  } catch (const std::runtime_error& error) {  // TargetFailed, Unsupported, NotRun
     control_.reset();
     return tl::unexpected<std::string>(error.what());
   }
   return {};
 }
 
+void UdpTarget::take_hello(const json& hello) {
+  if (number_of(hello, "protocol", UINT32_MAX) != 1U)
+    throw TargetFailed("hello: `protocol` of the answer is not 1");
+  const auto list = hello.find("features");
+  if (list == hello.end() || !list->is_array())
+    throw TargetFailed("hello: `features` of the answer is not a list");
+  implementation_ = text_of(hello, "implementation", 200).value_or("a target without a name");
+  features_.clear();
+  for (const json& each : *list) {
+    const auto feature = each.is_string() ? feature_named(each.get<std::string>()) : std::nullopt;
+    if (feature) features_.push_back(*feature);
+  }
+}
+
+tl::expected<std::string, std::string> UdpTarget::exchange(const std::string& line, Deadline deadline) {
+  const Time began = now();
+  auto answer = control_->write_line(line, deadline).and_then([&] { return control_->read_line(deadline); });
+  waits_.total += now() - began;
+  ++waits_.answers;
+  if (!answer) control_.reset();  // what comes later would be taken for the answer to something else
+  return answer;
+}
+
 json UdpTarget::ask(json request) {
   if (!control_) throw TargetFailed("there is no control connection");
-  const Deadline deadline = Deadline::clock::now() + kAnswerLimit;
+  const Nanos left = answers_until_ == kNever ? kAnswerLimit : std::max(answers_until_ - now(), Nanos{0});
+  const bool cut_short = left < kAnswerLimit;
   const std::string command = request.value("cmd", "");
-  auto line =
-      control_->write_line(request.dump(), deadline).and_then([&] { return control_->read_line(deadline); });
-  if (!line) {
-    control_.reset();  // what comes later would be taken for the answer to something else
-    throw TargetFailed(fmt::format("{}: {}", command, line.error()));
-  }
+  const auto line = exchange(request.dump(), Deadline::clock::now() + std::min<Nanos>(left, kAnswerLimit));
+  if (!line && cut_short && now() >= answers_until_)
+    throw NotRun(
+        fmt::format("the control answers are slow: {} was not answered within the time limit of the "
+                    "assertion",
+                    command));
+  if (!line) throw TargetFailed(fmt::format("{}: {}", command, line.error()));
   json answer = json::parse(*line, nullptr, false);
   const auto ok = answer.is_object() ? answer.find("ok") : answer.end();
   if (!answer.is_object() || ok == answer.end() || !ok->is_boolean()) {
@@ -99,8 +148,11 @@ json UdpTarget::ask(json request) {
   if (ok->get<bool>()) return answer;
   const std::string why = text_of(answer, "error", 500).value_or("no reason given");
   const auto unsupported = answer.find("unsupported");
-  if (unsupported != answer.end() && unsupported->is_boolean() && unsupported->get<bool>())
+  if (unsupported != answer.end() && unsupported->is_boolean() && unsupported->get<bool>()) {
+    if (is_mandatory(request))
+      throw NotRun(fmt::format("the target has no {}, which is mandatory: {}", command, why));
     throw Unsupported(fmt::format("{}: {}", command, why));
+  }
   throw TargetFailed(fmt::format("{}: {}", command, why));
 }
 
@@ -116,7 +168,7 @@ bool UdpTarget::has(Feature feature) const {
 
 Started UdpTarget::start(const StartOptions& options) {
   if (!control_) {
-    if (auto done = connect_control(); !done) throw TargetFailed(done.error());
+    if (auto done = connect_control(); !done) throw NotRun(done.error());
   }
   json limits = json::object();
   const auto put = [&](const char* name, const std::optional<uint32_t>& value) {
@@ -132,15 +184,38 @@ Started UdpTarget::start(const StartOptions& options) {
   json request = {{"cmd", "start"}, {"limits", limits}, {"mode", options.mode}};
   if (!options.psk.empty()) request["psk"] = hex_of(options.psk);
   if (options.seed) request["seed"] = *options.seed;
-  const json answer = ask(std::move(request));
+  json answer;
+  try {
+    answer = ask(std::move(request));
+  } catch (const TargetFailed& error) {
+    if (control_) throw;  // it refuses; else it has gone, or what it says is not of the protocol
+    throw NotRun(error.what());
+  }
+  const Started out = take_started(answer);
+  open_sockets(out);
+  return out;
+}
+
+// Says which member is wrong: whoever writes a target sees this first.
+Started UdpTarget::take_started(const json& answer) const {
+  const auto number = [&](const char* key, uint64_t least, uint64_t most) {
+    const auto found = number_of(answer, key, most);
+    if (!found || *found < least)
+      throw NotRun(fmt::format("start: `{}` of the answer is not a number from {} to {}", key, least, most));
+    return *found;
+  };
   Started out;
   const auto address = net::parse_address(text_of(answer, "address").value_or(""));
-  if (!address) throw TargetFailed("start: the answer has no address");
+  if (!address) throw NotRun("start: `address` of the answer is not an IP address");
+  if (net::family_of(*address) != net::family_of(address_))
+    throw NotRun(fmt::format("start: `address` of the answer, {}, is not of the family of the tester's, {}",
+                             net::to_string(*address), net::to_string(address_)));
   out.address = *address;
-  out.port = static_cast<uint16_t>(answer_number(answer, "port", 65535));
-  out.slot = static_cast<uint8_t>(answer_number(answer, "slot", 255));
-  out.planes = answer_number(answer, "planes", 64);
-  open_sockets(out);
+  out.port = static_cast<uint16_t>(number("port", 1, 65535));
+  out.slot = static_cast<uint8_t>(number("slot", 0, 255));
+  if (out.slot >= out.port)
+    throw NotRun("start: `slot` of the answer is not below `port`, which is the base port and the slot");
+  out.planes = static_cast<uint32_t>(number("planes", 1, 64));
   return out;
 }
 
@@ -279,17 +354,31 @@ void UdpTarget::link(uint32_t plane, bool up) {
 
 // ---- packets
 
-net::FileDescriptor UdpTarget::bind_udp(const Gid& address, uint16_t port) const {
+// Nothing but an error if the address cannot be used; a socket without a descriptor if the port is taken.
+tl::expected<UdpTarget::Socket, std::string> UdpTarget::bind_udp(const Gid& address, uint16_t port) const {
   net::FileDescriptor fd(::socket(net::family_of(address), SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const net::SocketAddress local = net::socket_address({address, port}, 0);
-  if (!fd || ::bind(fd.get(), local.get(), local.length) != 0) return {};
+  if (!fd) return tl::unexpected(cannot_bind(address, errno));
+  if (::bind(fd.get(), local.get(), local.length) != 0) {
+    if (errno == EADDRINUSE || (errno == EACCES && port != 0)) return Socket{};
+    return tl::unexpected(cannot_bind(address, errno));
+  }
   net::set_option(fd.get(), SOL_SOCKET, SO_RCVBUF, 8 << 20);
   if (address.is_v4_mapped()) {
     net::set_option(fd.get(), IPPROTO_IP, IP_RECVTOS, 1);
   } else {
     net::set_option(fd.get(), IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
   }
-  return fd;
+  const UdpAddress bound = local_address(fd.get());
+  return Socket{std::move(fd), bound};
+}
+
+UdpTarget::Socket UdpTarget::bind_any_port(const Gid& address) const {
+  auto socket = bind_udp(address, 0);
+  if (!socket) throw NotRun(socket.error());
+  if (!socket->fd) throw NotRun(cannot_bind(address, EADDRINUSE));
+  socket->source = true;
+  return std::move(*socket);
 }
 
 // Once for all endpoints at one base port; the slot is the first that is free on the tester's address.
@@ -306,21 +395,21 @@ void UdpTarget::open_sockets(const Started& started) {
   }
   base_ = base;
   sockets_.clear();
-  for (uint32_t slot = address_ == started.address ? started.slot + 1U : 1U; slot < 256; ++slot) {
-    net::FileDescriptor fd = bind_udp(address_, static_cast<uint16_t>(base_ + slot));
-    if (!fd) continue;
+  std::vector<Socket> opened;  // taken over as a whole
+  for (uint32_t slot = address_ == started.address ? started.slot + 1U : 1U;
+       slot < 256 && base_ + slot < 65536 && opened.empty(); ++slot) {
+    auto socket = bind_udp(address_, static_cast<uint16_t>(base_ + slot));
+    if (!socket) throw NotRun(socket.error());
+    if (!socket->fd) continue;
     slot_ = static_cast<uint8_t>(slot);
-    sockets_.push_back({std::move(fd), false, false});
-    break;
+    opened.push_back(std::move(*socket));
   }
-  if (sockets_.empty())
-    throw TargetFailed(fmt::format("no UDP port from {} on is free on {}", base_, net::to_string(address_)));
-  for (uint8_t i = 0; i < kSources; ++i) sockets_.push_back({bind_udp(address_, 0), true, false});
-  sockets_.push_back({bind_udp(stranger_, 0), true, true});
-  for (const Socket& each : sockets_) {
-    if (!each.fd)
-      throw TargetFailed(fmt::format("cannot bind {}: {}", net::to_string(address_), std::strerror(errno)));
-  }
+  if (opened.empty())
+    throw NotRun(fmt::format("no UDP port from {} on is free on {}", base_ + 1, net::to_string(address_)));
+  for (uint8_t i = 0; i < kSources; ++i) opened.push_back(bind_any_port(address_));
+  opened.push_back(bind_any_port(stranger_));
+  opened.back().stranger = true;
+  sockets_ = std::move(opened);
 }
 
 Gid UdpTarget::tester_address(uint32_t plane) const {
@@ -346,6 +435,11 @@ void UdpTarget::send(std::span<const std::byte> datagram, const Origin& origin) 
   for (int tries = 0; tries < 2; ++tries) {
     if (::sendto(socket.fd.get(), datagram.data(), datagram.size(), 0, to.get(), to.length) >= 0) return;
   }
+  const int error = errno;
+  if (is_loss(error)) return;
+  throw NotRun(fmt::format("the tester cannot send from {} to {} port {}: {}",
+                           net::to_string(socket.local.ip), net::to_string(target_.ip), target_.port,
+                           std::strerror(error)));
 }
 
 std::optional<Arrived> UdpTarget::take(const Socket& socket) {
@@ -371,6 +465,7 @@ std::optional<Arrived> UdpTarget::take(const Socket& socket) {
   }
   out.at = now();
   out.from = net::udp_address(from);
+  out.to = socket.local;
   out.to_source_port = socket.source;
   out.to_stranger = socket.stranger;
   return out;

@@ -49,22 +49,31 @@ class UdpTarget final : public Target {
   Gid stranger_address() const override { return stranger_; }
   uint8_t tester_slot() const override { return slot_; }
   uint16_t tester_port() const override { return static_cast<uint16_t>(base_ + slot_); }
+  UdpAddress source_address(const Origin& origin) const override { return socket_for(origin).local; }
   void send(std::span<const std::byte> datagram, const Origin& origin) override;
   std::optional<Arrived> receive(Time until) override;
   Time now() const override;
+  Time unix_time(Time at) const override { return at + unix_offset_; }
+  ControlWaits control_waits() const override { return waits_; }
+  void limit_answers(Time end) override { answers_until_ = end; }
 
  private:
   struct Socket {
     net::FileDescriptor fd;
+    UdpAddress local;
     bool source = false;  // not the listening one
     bool stranger = false;
   };
-  explicit UdpTarget(UdpTargetOptions options) : options_(options) {}
+  explicit UdpTarget(UdpTargetOptions options);
   tl::expected<void, std::string> connect_control();
+  void take_hello(const nlohmann::json& hello);
+  tl::expected<std::string, std::string> exchange(const std::string& line, Deadline deadline);
   nlohmann::json ask(nlohmann::json request);
+  Started take_started(const nlohmann::json& answer) const;
   uint32_t answer_number(const nlohmann::json& answer, std::string_view key, uint64_t most = UINT32_MAX);
   void open_sockets(const Started& started);
-  net::FileDescriptor bind_udp(const Gid& address, uint16_t port) const;
+  tl::expected<Socket, std::string> bind_udp(const Gid& address, uint16_t port) const;
+  Socket bind_any_port(const Gid& address) const;
   const Socket& socket_for(const Origin& origin) const;
   std::optional<Arrived> take(const Socket& socket);
 
@@ -78,6 +87,9 @@ class UdpTarget final : public Target {
   uint8_t slot_ = 0;
   std::vector<Socket> sockets_;  // the listening one, the sources, the stranger's
   size_t turn_ = 0;
+  Nanos unix_offset_{0};
+  ControlWaits waits_;
+  Time answers_until_ = kNever;
 };
 
 }  // namespace mroce::comply

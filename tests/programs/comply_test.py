@@ -23,8 +23,8 @@ def comply(*words, timeout=150):
                           check=False)
 
 
-def results_of(run):
-    if run.returncode not in (0, 1):
+def results_of(run, statuses=(0, 1)):
+    if run.returncode not in statuses:
         raise AssertionError(f"status {run.returncode}: {run.stderr}")
     return json.loads(run.stdout)
 
@@ -89,6 +89,42 @@ class Suite(unittest.TestCase):
         self.assertEqual(run.stdout.count("§5.3-"), count)
         self.assertGreater(count, 3)
 
+    def test_the_whole_list_ends_with_how_many_rules_it_covers(self):
+        rules = json.loads(subprocess.check_output([sys.executable, ROOT / "tests" / "docs" / "spec_rules.py", "--json"]))
+        listed = json.loads(comply("--list", "--json").stdout)["assertions"]
+        last = comply("--list").stdout.splitlines()[-1]
+        words = [f"{len(listed)} assertions of"]
+        for level in ("MUST", "SHOULD"):
+            covered = len({a["rule"] for a in listed if a["level"] == level})
+            words.append(f"{covered} of the {sum(each['level'].startswith(level) for each in rules)} {level} rules")
+        words.append(f"{sum('virtual time' in a['needs'] for a in listed)} need virtual time")
+        for each in words:
+            self.assertIn(each, last)
+
+    def test_output_that_cannot_be_written_is_a_failure_of_the_environment(self):
+        for words in (["comply", "--list"], ["comply", "--section", "5.3"], ["comply", "--section", "5.3", "--json"], ["--help"],
+                      ["soak", "--runs", "1"]):
+            with open("/dev/full", "w", encoding="ascii") as full:
+                run = subprocess.run([MROCE, *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
+                                     env=environment(), check=False)
+            self.assertEqual(run.returncode, 3, (words, run.stderr))
+            self.assertIn("cannot write", run.stderr, words)
+            self.assertNotIn("bug", run.stderr, words)
+
+    def test_what_makes_no_sense_together_is_refused(self):
+        for words in (["--seed", "-1"], ["--seed", "18446744073709551616"], ["--seed", "1x"], ["--from", "127.0.0.1"],
+                      ["--udp", "--serve", "127.0.0.1:0"], ["--json", "-", "--junit", "-"]):
+            run = comply(*words)
+            self.assertEqual(run.returncode, 2, words)
+            self.assertIn(";", run.stderr, words)  # a cause and a hint
+        self.assertEqual(comply("--seed", "18446744073709551615", "--section", "5.3").returncode, 0)
+
+    def test_an_address_that_the_tester_does_not_have_is_named(self):
+        run = comply("--udp", "--from", "198.51.100.7")
+        self.assertEqual(run.returncode, 3)
+        self.assertIn("198.51.100.7: Cannot assign requested address", run.stderr)
+        self.assertIn("--from", run.stderr)
+
     def test_selections_and_their_errors(self):
         report = results_of(comply("--section", "5.3", "--json"))
         self.assertEqual({a["section"] for a in report["assertions"]}, {"5.3"})
@@ -112,7 +148,58 @@ class Suite(unittest.TestCase):
                 self.assertEqual(capture.read_bytes()[:4], b"\x0a\x0d\x0d\x0a")
 
 
+STARTED = {"ok": True, "address": "127.0.0.1", "port": 61440 + 200, "slot": 200, "planes": 1, "mr": 1, "addr": "0x1000", "rkey": 1,
+           "qp": 1, "qpn": 200 << 16 | 16, "state": "rts", "completions": []}
+
+
+def false_target(answers):
+    """A target on loopback without packets: `answers` gives the answer to a command."""
+    def serve(connection):
+        for line in connection.makefile("rb"):
+            command = json.loads(line)["cmd"]
+            connection.sendall(json.dumps(answers(command)).encode() + b"\n")
+    return tcp_server(serve)
+
+
+def hello_then(answer):
+    return lambda command: json.loads(hello_line()) if command == "hello" else answer
+
+
 class ForeignTargets(unittest.TestCase):
+    def check_not_run(self, answers, *words):
+        """Exit status 3 with `words` as the reason, and no assertion that failed or passed."""
+        with false_target(answers) as address:
+            run = comply("--target", address, "--json", timeout=60)
+        summary = results_of(run, (3,))["summary"]
+        self.assertEqual((summary["pass"], summary["fail"]), (0, 0))
+        for each in words:
+            self.assertIn(each, run.stderr)
+
+    def test_a_target_without_the_mandatory_commands_is_not_tested(self):
+        unsupported = {"ok": False, "error": "no such thing", "unsupported": True}
+        self.check_not_run(hello_then(unsupported), "start, which is mandatory", "no such thing")
+        self.check_not_run(lambda command: unsupported if command in ("create_qp", "create_mr") else
+                           json.loads(hello_line()) if command == "hello" else STARTED, "mandatory")
+
+    def test_only_skips_are_no_success(self):
+        with false_target(hello_then(STARTED)) as address:
+            run = comply("--target", address, "--section", "10.3", "--json", timeout=60)
+        self.assertEqual(run.returncode, 3, run.stderr)
+        self.assertIn("nothing was tested", run.stderr)
+
+    def test_the_answer_to_start_is_checked_member_by_member(self):
+        for member, value in (("address", "nowhere"), ("address", "::1"), ("port", 70000), ("port", 0), ("slot", 256),
+                              ("planes", 0), ("planes", "one")):
+            self.check_not_run(hello_then(STARTED | {member: value}), f"`{member}`")
+        self.check_not_run(hello_then(STARTED | {"port": 100}), "`slot`")
+
+    def test_the_answer_to_hello_is_checked_member_by_member(self):
+        for member, value in (("protocol", 2), ("protocol", None), ("features", "read")):
+            with false_target(lambda _, change={member: value}: json.loads(hello_line()) | change) as address:
+                run = comply("--target", address, timeout=30)
+            self.assertEqual(run.returncode, 3)
+            self.assertIn(f"`{member}`", run.stderr)
+
     def test_our_own_server_is_a_target(self):
         with subprocess.Popen([MROCE, "comply", "--serve", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True,
                               env=environment()) as server:
@@ -147,27 +234,22 @@ class ForeignTargets(unittest.TestCase):
 
         with tcp_server(serve) as address:
             run = comply("--target", address, "--json", timeout=60)
-        report = results_of(run)
-        self.assertEqual(run.returncode, 1)
-        self.assertEqual(report["summary"]["pass"], 0)
-        self.assertGreater(report["summary"]["fail"], 100)
+        report = results_of(run, (3,))
+        self.assertEqual((report["summary"]["pass"], report["summary"]["fail"]), (0, 0))
         self.assertTrue(all(a["reason"] for a in report["assertions"]))
+        self.assertIn("not run: start: the control connection ended", {a["reason"] for a in report["assertions"]})
 
     def test_a_target_without_packets(self):
-        """Answers every command, and never sends a datagram: each assertion fails in its own time."""
-        def serve(connection):
-            stream = connection.makefile("rb")
-            for line in stream:
-                command = json.loads(line)["cmd"]
-                answer = {"ok": True, "address": "127.0.0.1", "port": 61440 + 200, "slot": 200, "planes": 1, "mr": 1,
-                          "addr": "0x1000", "rkey": 1, "qp": 1, "qpn": 200 << 16 | 16, "state": "rts", "completions": []}
-                connection.sendall(hello_line() if command == "hello" else json.dumps(answer).encode() + b"\n")
-
-        with tcp_server(serve) as address:
-            run = comply("--target", address, "--section", "5.3", "--json", timeout=60)
-        report = results_of(run)
+        """Answers every command, and never sends a datagram: after three assertions the rest is not run."""
+        with false_target(hello_then(STARTED)) as address, tempfile.TemporaryDirectory() as folder:
+            run = comply("--target", address, "--section", "5.3", "--json", "--junit", f"{folder}/junit.xml", timeout=60)
+            suite = xml.etree.ElementTree.parse(f"{folder}/junit.xml").getroot()
+        report = results_of(run, (3,))
         self.assertEqual(report["summary"]["pass"], 0)
+        self.assertEqual(report["summary"]["fail"], 3)
+        self.assertEqual(int(suite.get("errors")), report["summary"]["skip"])
         self.assertIn("INIT_ACK did not come", {a["reason"] for a in report["assertions"]})
+        self.assertIn("not one datagram of the target came", run.stderr)
 
 
 if __name__ == "__main__":
