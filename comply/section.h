@@ -18,7 +18,13 @@ inline void check(bool holds, const std::string& what) {
   Tester::check(holds, what);
 }
 
+// INIT_ACK to the INIT of `connection`.
+inline Match answer_to(const Connection& connection) {
+  return [&connection](const Packet& p) { return p.is(Type::kInitAck) && connection.mine(p); };
+}
+
 // The target still serves the connection: a WRITE is placed and acknowledged.
+
 inline void expect_alive(Bench& b, uint32_t offset = 64 << 10) {
   b.stream.send_and_wait(b.stream.write(b.region, offset, pattern(77, 99)));
   check(b.memory(offset, 77) == pattern(77, 99), "a WRITE afterwards was not placed");

@@ -17,10 +17,6 @@ struct Caller : Bench {
   }
 };
 
-Match answer_to(const Connection& connection) {
-  return [&connection](const Packet& p) { return p.is(Type::kInitAck) && connection.mine(p); };
-}
-
 // ---- §4.1
 
 void stream_numbers(Tester& t) {

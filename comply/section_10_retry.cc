@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kBound = 64;  // connections that are not validated, before RETRY
 
-Match answer_to(const Connection& connection) {
+Match ack_or_retry(const Connection& connection) {
   return [&connection](const Packet& p) {
     return (p.is(Type::kInitAck) || p.is(Type::kRetry)) && connection.mine(p);
   };
@@ -34,7 +34,7 @@ struct Crowded : Bench {
   }
   const Packet& ask(const SendOptions& options = {}) {
     connection.send_init(options);
-    return tester.expect(answer_to(connection), "an answer to INIT");
+    return tester.expect(ack_or_retry(connection), "an answer to INIT");
   }
   const Packet& expect_retry() {
     const Packet& answer = ask();

@@ -381,6 +381,18 @@ UdpTarget::Socket UdpTarget::bind_any_port(const Gid& address) const {
   return std::move(*socket);
 }
 
+// At an address of its own it has the listening port, too: answers to INITs that came from there arrive.
+UdpTarget::Socket UdpTarget::bind_stranger() const {
+  Socket out;
+  if (stranger_ != address_) {
+    auto socket = bind_udp(stranger_, static_cast<uint16_t>(base_ + slot_));
+    if (socket && socket->fd) out = std::move(*socket);
+  }
+  if (!out.fd) out = bind_any_port(stranger_);
+  out.source = out.stranger = true;
+  return out;
+}
+
 // Once for all endpoints at one base port; the slot is the first that is free on the tester's address.
 void UdpTarget::open_sockets(const Started& started) {
   target_ = {started.address, started.port};
@@ -407,8 +419,7 @@ void UdpTarget::open_sockets(const Started& started) {
   if (opened.empty())
     throw NotRun(fmt::format("no UDP port from {} on is free on {}", base_ + 1, net::to_string(address_)));
   for (uint8_t i = 0; i < kSources; ++i) opened.push_back(bind_any_port(address_));
-  opened.push_back(bind_any_port(stranger_));
-  opened.back().stranger = true;
+  opened.push_back(bind_stranger());
   sockets_ = std::move(opened);
 }
 

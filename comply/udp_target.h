@@ -71,6 +71,7 @@ class UdpTarget final : public Target {
   nlohmann::json ask(nlohmann::json request);
   Started take_started(const nlohmann::json& answer) const;
   uint32_t answer_number(const nlohmann::json& answer, std::string_view key, uint64_t most = UINT32_MAX);
+  Socket bind_stranger() const;
   void open_sockets(const Started& started);
   tl::expected<Socket, std::string> bind_udp(const Gid& address, uint16_t port) const;
   Socket bind_any_port(const Gid& address) const;

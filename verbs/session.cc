@@ -70,7 +70,7 @@ Session* Session::open(std::string& error) {
     error = settings.error();
     return nullptr;
   }
-  if (settings->security != "off") crypto::outlive_exit_handlers();
+  if (settings->text("security") != "off") crypto::outlive_exit_handlers();
   auto session = std::make_unique<Session>();
   auto endpoint = net::Endpoint::open(*settings, *session);
   if (!endpoint) {

@@ -75,6 +75,10 @@ class Connection:
         self.ends_at: int | None = None
         self.next_close = 0
 
+    def is_at(self, address: Address) -> bool:
+        """Is this one of the peer's addresses?"""
+        return address[1] == self.peer[1] and wire_address(address[0]) in self.peer_addresses
+
     def heard(self, size: int) -> None:
         """An INIT has come; three times as much may be sent before the peer is validated (§10.4-3)."""
         self.heard_bytes += size

@@ -62,7 +62,8 @@ def on_init(endpoint: Endpoint, header: Header, raw: bytes, source: Address, now
         return
     for connection in endpoint.connections.values():
         forged = mode == 2 and connection in same_ids and not connection.validated  # §10.3.1-10
-        if connection.state == "open" and connection.init.endpoint_id == init.endpoint_id and not forged:
+        theirs = connection.is_at((source[0], init.listen_port))  # §4.4-17
+        if connection.state == "open" and connection.init.endpoint_id == init.endpoint_id and theirs and not forged:
             if init.endpoint_id != endpoint.endpoint_id:
                 _answer_existing(endpoint, connection, init, len(raw), source, now)
                 return
@@ -137,5 +138,6 @@ def _answer_existing(endpoint: Endpoint, connection: Connection, init: Init, siz
     """§4.7: no state is created."""
     body = _parameters(endpoint, connection, init, size)
     body.flags, body.known_cid = 1, connection.init.scid
+    body.first_cpsn = body.first_pseq = 0  # §4.7-9
     header = Header(PacketType.INIT_ACK, dcid=init.scid, ts=ts_of(now))
     endpoint.output(encode(Datagram(header, body)), (source[0], init.listen_port), False)
