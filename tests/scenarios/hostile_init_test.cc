@@ -97,7 +97,7 @@ TEST(HostileInit, repeated_from_elsewhere_is_answered_within_what_came_from_wher
   size_t sent = total(bare.feed(bytes, source_of(init)));
   for (int i = 0; i < 20; ++i) {
     for (const auto& each : bare.feed(bytes, {BareEngine::host(66, 6), init.listen_port})) {
-      EXPECT_EQ(each.to, source_of(init));
+      EXPECT_EQ(each.to.ip, source_of(init).ip);
       sent += each.bytes;
     }
   }
