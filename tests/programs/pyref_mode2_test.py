@@ -129,7 +129,7 @@ class Mode2(unittest.TestCase):
         peer = self.peer(psk=PSK)
         peer.call(ADDRESS, port)
         with self.assertRaisesRegex(PeerFailed, "RETRY_EXC_ERR"):
-            peer.as_client(1, 1)
+            peer.as_client(1)
         self.assertEqual(peer.connections_ever, [])
 
     def flood(self, peer):
