@@ -89,7 +89,7 @@ class Oracle {
   void on_fetch(Endpoint& endpoint, uint64_t addr, uint32_t length);
   void on_atomic(Endpoint& endpoint, const AtomicExecution& execution);
   void place_in_region(Flow& flow, const Placement& placement, std::span<const std::byte> data);
-  bool try_place(Flow& flow, Op& op, const Placement& placement, std::span<const std::byte> data);
+  bool try_place(Flow& flow, Op& op, const Placement& placement, std::span<const std::byte> data, bool again);
   void check_tail(Flow& flow, const Op& op);
   bool all_before_is_placed(const Flow& flow, const Op& op) const;
   bool may_place(const Side& side, std::string_view what);

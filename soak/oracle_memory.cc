@@ -171,8 +171,12 @@ void Oracle::place_in_region(Flow& flow, const Placement& placement, std::span<c
   // What ended in another way than by success may still have been under way.
   while (flow.first_open < flow.next_end && flow.ops[flow.first_open].end == Op::End::kSuccess)
     ++flow.first_open;
-  for (size_t i = flow.first_open; i < flow.next_post; ++i) {
-    if (flow.ops[i].end != Op::End::kSuccess && try_place(flow, flow.ops[i], placement, data)) return;
+  // Two that write the same bytes to the same place look alike: who has none of them yet comes first.
+  for (const bool again : {false, true}) {
+    for (size_t i = flow.first_open; i < flow.next_post && (!again || rewinds_); ++i) {
+      if (flow.ops[i].end != Op::End::kSuccess && try_place(flow, flow.ops[i], placement, data, again))
+        return;
+    }
   }
   std::string text =
       fmt::format("{} bytes at {:#x} belong to no work request that is under way, or came twice",
@@ -187,7 +191,9 @@ void Oracle::place_in_region(Flow& flow, const Placement& placement, std::span<c
   report("stale", text);
 }
 
-bool Oracle::try_place(Flow& flow, Op& op, const Placement& placement, std::span<const std::byte> data) {
+// `again`: as bytes that were placed before, which a message that starts again may do.
+bool Oracle::try_place(Flow& flow, Op& op, const Placement& placement, std::span<const std::byte> data,
+                       bool again) {
   if (!op.posted || !op.is_write() || op.flaw != Flaw::kNone || op.length == 0) return false;
   if (placement.addr < op.remote || placement.addr + placement.length > op.remote + op.length) return false;
   const uint64_t offset = placement.addr - op.remote;
@@ -199,7 +205,9 @@ bool Oracle::try_place(Flow& flow, Op& op, const Placement& placement, std::span
   const bool twice =
       std::find(op.placed.begin() + begin, op.placed.begin() + end, true) != op.placed.begin() + end;
   if (!is_pattern(data, op.pattern, offset)) return false;
-  if (twice && !rewinds_) return false;
+  if (twice != again) return false;
+  // It may be one before this that starts again.
+  if (!again && rewinds_ && last && flow.holds_tails && !all_before_is_placed(flow, op)) return false;
   if (!twice) op.placed_bytes += placement.length;
   std::fill(op.placed.begin() + begin, op.placed.begin() + end, true);
   if (last != placement.tail)
