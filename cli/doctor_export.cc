@@ -1,16 +1,14 @@
 // mroce doctor export: counters for Prometheus, under one name for one meaning.
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <iterator>
 
 #include "cli/doctor_report.h"
 #include "cli/finite_range.h"
+#include "cli/stop_signals.h"
 #include "cli/terminal.h"
 #include "cli/write_file.h"
 #include "doctor/analyze.h"
@@ -95,16 +93,6 @@ class Readings {
   doctor::ExporterState state_;
 };
 
-// Readable once somebody wants us to end.
-int stop_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-  return ::signalfd(-1, &signals, SFD_CLOEXEC);
-}
-
 int print_names() {
   static constexpr std::string_view kKinds[] = {"counter", "gauge", "info"};
   Table table({"metric", "type", "unit", "meaning"});
@@ -126,17 +114,18 @@ int serve(const ExportFlags& flags) {
   const bool six = address->host.find(':') != std::string::npos;
   fmt::print("http://{}{}{}:{}/metrics\n", six ? "[" : "", address->host, six ? "]" : "", server.port());
   std::fflush(stdout);
-  const int stop = stop_signals();
-  server.serve(stop);
-  ::close(stop);
+  StopSignals stop;
+  server.serve(stop.fd());
+  while (stop.take()) {  // obeyed
+  }
   return kFine;
 }
 
 int keep_writing(const ExportFlags& flags, doctor::MetricFormat format) {
   const double interval_s = flags.interval_s > 0 ? flags.interval_s : 15;
   Readings readings(flags, 0);
-  const int stop = stop_signals();
-  pollfd stopped{stop, POLLIN, 0};
+  StopSignals stop;
+  pollfd stopped{stop.fd(), POLLIN, 0};
   int code = kFine;
   do {
     if (const auto written = write_file(flags.textfile, readings.text(format)); !written) {
@@ -144,7 +133,8 @@ int keep_writing(const ExportFlags& flags, doctor::MetricFormat format) {
       break;
     }
   } while (!flags.once && ::poll(&stopped, 1, static_cast<int>(interval_s * 1000)) <= 0);
-  ::close(stop);
+  while (stop.take()) {  // obeyed
+  }
   return code;
 }
 
