@@ -4,6 +4,10 @@
 // would give a third of the rate at 1 %. A round with losses counts as congested only with evidence: CE
 // marks, queueing delay, or, where no mark was ever seen, over 30 % loss in two rounds running. A cut that
 // proves spurious is undone.
+//
+// A window that is not used does not grow. But where the window of the connection or the program is the
+// limit, all paths use the same part of their windows, and one that joined late, or came back, would stay
+// small for good: below the mean of all paths it grows whatever it used.
 #include <algorithm>
 
 #include "core/mroce/engine_impl.h"
@@ -26,10 +30,11 @@ double Engine::Impl::cc_max(const Connection& c) const {
 
 void Engine::Impl::cc_on_acked(Connection& c, Path& p, uint32_t packets) {
   CongestionState& cc = p.cc;
-  if (p.inflight + packets < cc.cwnd / 2) return;  // the window was not what limited us
+  const bool limited_us = p.inflight + packets >= cc.cwnd / 2;
+  if (!limited_us && cc.cwnd >= cc.usual) return;
   const double paths = static_cast<double>(c.paths.size());
   const double increase = cc.slow_start ? packets : std::min(1.0, kIncreaseShare / paths) * packets / cc.cwnd;
-  cc.cwnd = std::min(cc.cwnd + increase, cc_max(c));
+  cc.cwnd = std::min(cc.cwnd + increase, limited_us ? cc_max(c) : cc.usual);
 }
 
 void Engine::Impl::cc_on_ce(Time now, Path& p, uint32_t ce, uint32_t rx) {
@@ -42,6 +47,18 @@ void Engine::Impl::cc_on_ce(Time now, Path& p, uint32_t ce, uint32_t rx) {
   cc.slow_start = false;
   cc.cut_at = now;
   cc.cwnd_before = 0;  // marks are not undone
+}
+
+// The mean window of the usable paths, packets.
+double Engine::Impl::usual_cwnd(const Connection& c) {
+  double sum = 0;
+  uint32_t usable = 0;
+  for (const Path& each : c.paths) {
+    if (!each.usable()) continue;
+    sum += each.cc.cwnd;
+    ++usable;
+  }
+  return usable == 0 ? 0 : sum / usable;
 }
 
 void Engine::Impl::cc_on_lost(Path& p) {
@@ -81,6 +98,7 @@ void Engine::Impl::cc_round_end(Time now, Connection& c, Path& p) {
   }
   cc.round_lost = cc.round_sent = cc.round_ce = 0;
   cc.round_end = p.sent.end();
+  cc.usual = usual_cwnd(c);
 }
 
 }  // namespace mroce

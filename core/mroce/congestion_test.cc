@@ -77,6 +77,29 @@ TEST_F(Congestion, a_window_that_is_not_used_does_not_grow) {
   EXPECT_DOUBLE_EQ(p.cc.cwnd, 50) << "20 of 40";
 }
 
+// Where the connection's window is the limit no path fills its own: one that joined late would stay small.
+TEST_F(Congestion, a_window_below_the_mean_of_the_usable_paths_grows_up_to_it_whatever_was_used) {
+  for (Path& path : c.paths) {
+    path.state = PathState::kActive;
+    path.cc.cwnd = 100;
+  }
+  c.paths[3].state = PathState::kFailed;  // does not count
+  c.paths[3].cc.cwnd = 1000;
+  begin_with(40, true);
+  round(10, 0);
+  p.inflight = 0;
+  engine.cc_on_acked(c, p, 10);
+  EXPECT_DOUBLE_EQ(p.cc.cwnd, 50) << "in slow start by what was acknowledged";
+  for (int i = 0; i < 10; ++i) engine.cc_on_acked(c, p, 12);
+  EXPECT_DOUBLE_EQ(p.cc.cwnd, 80) << "not beyond the mean of 40, 100 and 100";
+  engine.cc_on_acked(c, p, 10);
+  EXPECT_DOUBLE_EQ(p.cc.cwnd, 80);
+  begin_with(40);
+  round(10, 0);
+  engine.cc_on_acked(c, p, 10);
+  EXPECT_DOUBLE_EQ(p.cc.cwnd, 40.25) << "else as additive increase";
+}
+
 TEST_F(Congestion, the_window_ends_at_that_of_the_connection) {
   const double most = engine.cc_max(c);
   EXPECT_DOUBLE_EQ(most, static_cast<double>(1 << 20) / c.full_packet());

@@ -364,6 +364,7 @@ struct Engine::Impl {
   void take_another_way(Path& p);
   void leave_degraded(Time now, Connection& c, Path& p);
   std::optional<double> usual_loss(const Connection& c) const;
+  static double usual_cwnd(const Connection& c);
   void judge_loss(Time now, Connection& c, Path& p);
   void on_silent_expiry(Time now, Connection& c, Path& p, uint32_t overdue, Time newest_sent);
   bool build_probe(Time now, Connection& c, Path& p, TxBurst& out);

@@ -51,6 +51,7 @@ struct CongestionState {
   double cwnd = 32;        // packets
   double cwnd_before = 0;  // for the undo of a cut that proved spurious
   double alpha = 0;        // EWMA of the CE share, as in DCTCP (RFC 8257)
+  double usual = 0;        // mean window of the usable paths at the end of the last round
   bool slow_start = true;
   bool ecn_seen = false;
   Time cut_at{};           // last cut; at most one a round trip

@@ -158,6 +158,56 @@ TEST(LinkDown, of_every_plane_and_return_before_the_silence_limit_costs_no_error
   EXPECT_EQ(pair.qa.state(), QpState::kRts);
 }
 
+// The line carries more than the connection's window: what limits is the window, and no path fills its own.
+PairOptions limited_by_the_connection() {
+  PairOptions options = planes(1, 4);
+  options.faults.rate_bps = 100000000000;
+  options.faults.latency = micros(100);
+  return options;
+}
+
+// The smallest share of the packets sent over a while.
+double least_share(Pair& pair, Load& load) {
+  const ConnectionStats before = stats_of(pair.a, pair.b);
+  load.run(millis(20));
+  const ConnectionStats after = stats_of(pair.a, pair.b);
+  uint64_t all = 0, least = UINT64_MAX;
+  for (size_t i = 0; i < after.paths.size(); ++i) {
+    const uint64_t sent = after.paths[i].counters.sent - before.paths[i].counters.sent;
+    all += sent;
+    least = std::min(least, sent);
+  }
+  return static_cast<double>(least) / static_cast<double>(all);
+}
+
+TEST(Paths, that_join_late_get_their_share_where_the_window_of_the_connection_is_the_limit) {
+  Pair pair(limited_by_the_connection());
+  bool lost = true;
+  pair.network().add_filter(
+      [&](const PacketView& p) { return lost && p.path == 3 && p.is(wire::Type::kProbe); });
+  Load load(pair, 32);
+  load.run(millis(20));
+  ASSERT_EQ(path_of(stats_of(pair.a, pair.b), 3).state, PathState::kNew);
+  lost = false;
+  for (int i = 0; i < 100 && path_of(stats_of(pair.a, pair.b), 3).state == PathState::kNew; ++i)
+    load.run(millis(1));
+  EXPECT_GT(least_share(pair, load), 0.2);
+}
+
+TEST(Paths, that_come_back_get_their_share_where_the_window_of_the_connection_is_the_limit) {
+  Pair pair(limited_by_the_connection());
+  warm_up(pair);
+  bool dead = true;
+  pair.network().add_filter([&](const PacketView& p) { return dead && p.path == 1; });
+  Load load(pair, 32);
+  load.run(millis(50));
+  ASSERT_EQ(path_of(stats_of(pair.a, pair.b), 1).state, PathState::kFailed);
+  dead = false;
+  const auto state = [&] { return path_of(stats_of(pair.a, pair.b), 1).state; };
+  for (int i = 0; i < 500 && state() == PathState::kFailed; ++i) load.run(millis(1));
+  EXPECT_GT(least_share(pair, load), 0.2);
+}
+
 TEST(SilentPlane, fails_within_milliseconds_and_returns_within_a_second) {
   Pair pair(planes(4, 4));
   warm_up(pair);
