@@ -4,15 +4,24 @@
 namespace mroce::comply {
 namespace {
 
+// Another INIT of the endpoint that the connection is with, and the target's answer to it.
+struct SecondInit {
+  explicit SecondInit(Bench& b) : connection(b.tester) {
+    connection.init.endpoint_id = b.connection.init.endpoint_id;
+    connection.send_init();
+    answer = &b.tester.expect(answer_to(connection), "INIT_ACK");
+  }
+  Connection connection;
+  const Packet* answer = nullptr;
+};
+
 void existing_connection(Tester& t) {
   Bench b(t);
-  Connection again(t);
-  again.init.endpoint_id = b.connection.init.endpoint_id;
-  again.send_init();
-  const Packet& answer = t.expect(answer_to(again), "INIT_ACK");
+  const SecondInit again(b);
+  const Packet& answer = *again.answer;
   check((answer.init->flags & 1) != 0, "flag bit 0 is not set");
   check(answer.header->pseq == 0, "PSEQ is not 0");
-  check(answer.init->nonce == again.init.nonce, "the nonce is another one");
+  check(answer.init->nonce == again.connection.init.nonce, "the nonce is another one");
   check(answer.init->scid == b.connection.peer().scid, "SCID is not that of the existing connection");
   check(answer.init->known_cid == b.connection.init.scid, "known CID is not the tester's id");
   check(answer.init->reset_token == b.connection.peer().reset_token, "the reset token is another one");
@@ -21,10 +30,8 @@ void existing_connection(Tester& t) {
 
 void starts_of_numbering_are_not_told(Tester& t) {
   Bench b(t);
-  Connection again(t);
-  again.init.endpoint_id = b.connection.init.endpoint_id;
-  again.send_init();
-  const Packet& answer = t.expect(answer_to(again), "INIT_ACK");
+  const SecondInit again(b);
+  const Packet& answer = *again.answer;
   check(answer.init->first_cpsn == 0 && answer.init->first_pseq == 0, "first CPSN or first PSEQ is not 0");
 }
 

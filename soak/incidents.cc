@@ -41,12 +41,13 @@ void Run::spell(FaultKind kind, bool both_ways, bool one_path) {
     world_.network().add_spell(spell);
   }
   // Told or not, the event is there: whatever happens makes applications look.
-  const std::string text = fmt::format(
-      "{} from {} {} {}{} for {}", name_of(kind), hosts_[a]->endpoint->name(),
-      both_ways ? "and back with" : "to", hosts_[b]->endpoint->name(),
-      one_path ? fmt::format(" on path {}", *spell.path) : "", until_text(spell.from, spell.until));
-  world_.at(spell.from, [this, text] {
-    if (!calm_ && story_ != nullptr) story_->line('~', text);
+  world_.at(spell.from, [this, spell, both_ways, a, b] {
+    if (calm_ || story_ == nullptr) return;
+    story_->line('~',
+                 fmt::format("{} from {} {} {}{} for {}", name_of(spell.kind), hosts_[a]->endpoint->name(),
+                             both_ways ? "and back with" : "to", hosts_[b]->endpoint->name(),
+                             spell.path ? fmt::format(" on path {}", *spell.path) : "",
+                             until_text(spell.from, spell.until)));
   });
 }
 

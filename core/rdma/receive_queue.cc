@@ -86,14 +86,6 @@ bool SharedReceiveQueue::check_limit() {
   return true;
 }
 
-Status SharedReceiveQueue::set_limit(uint32_t limit) {
-  return modify(max_wr_, limit);
-}
-
-Status SharedReceiveQueue::resize(uint32_t max_wr) {
-  return modify(max_wr, limit_);
-}
-
 Status SharedReceiveQueue::modify(uint32_t max_wr, uint32_t limit) {
   if (max_wr == 0 || max_wr < in_use_ || max_wr < limit) return fail(Errc::kInvalidArgument);
   max_wr_ = max_wr;

@@ -114,11 +114,8 @@ class SharedReceiveQueue {
 
   // IBV_EVENT_SRQ_LIMIT_REACHED: true once when fewer than limit() entries are posted; that disarms.
   bool check_limit();
-  // Arms, or disarms with 0. kInvalidArgument above max_wr.
-  Status set_limit(uint32_t limit);
-  // kInvalidArgument for 0, less than in_use() or less than limit().
-  Status resize(uint32_t max_wr);
-  // Both at once or neither: what is asked for must fit together, not what was before.
+  // Arms the limit, or disarms it with 0. Both at once or neither: what is asked for must fit together, not
+  // what was before. kInvalidArgument: a limit above max_wr; a max_wr of 0 or below in_use().
   Status modify(uint32_t max_wr, uint32_t limit);
 
  private:

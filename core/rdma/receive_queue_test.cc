@@ -186,7 +186,7 @@ TEST(SharedReceiveQueue, the_limit_fires_once_when_fewer_are_posted_and_can_be_a
   SharedReceiveQueue srq(kPd, 10, 1, 0, 0);
   for (uint64_t n = 0; n < 4; ++n) ASSERT_TRUE(post(srq, n).has_value());
   EXPECT_FALSE(srq.check_limit()) << "disarmed";
-  ASSERT_TRUE(srq.set_limit(3).has_value());
+  ASSERT_TRUE(srq.modify(srq.max_wr(), 3).has_value());
   EXPECT_FALSE(srq.check_limit());
   ASSERT_TRUE(srq.take().has_value());
   EXPECT_FALSE(srq.check_limit()) << "three are not fewer than three";
@@ -194,7 +194,7 @@ TEST(SharedReceiveQueue, the_limit_fires_once_when_fewer_are_posted_and_can_be_a
   EXPECT_TRUE(srq.check_limit());
   EXPECT_EQ(srq.limit(), 0u);
   EXPECT_FALSE(srq.check_limit());
-  ASSERT_TRUE(srq.set_limit(3).has_value());
+  ASSERT_TRUE(srq.modify(srq.max_wr(), 3).has_value());
   EXPECT_TRUE(srq.check_limit()) << "armed while it is below already";
 }
 
@@ -206,20 +206,20 @@ TEST(SharedReceiveQueue, can_be_created_with_an_armed_limit) {
 
 TEST(SharedReceiveQueue, the_limit_may_not_exceed_the_size) {
   SharedReceiveQueue srq(kPd, 4, 1, 0, 0);
-  EXPECT_EQ(srq.set_limit(5).error(), Errc::kInvalidArgument);
-  ASSERT_TRUE(srq.set_limit(4).has_value());
-  EXPECT_EQ(srq.resize(3).error(), Errc::kInvalidArgument);
+  EXPECT_EQ(srq.modify(srq.max_wr(), 5).error(), Errc::kInvalidArgument);
+  ASSERT_TRUE(srq.modify(srq.max_wr(), 4).has_value());
+  EXPECT_EQ(srq.modify(3, srq.limit()).error(), Errc::kInvalidArgument);
 }
 
 TEST(SharedReceiveQueue, resize_refuses_less_than_what_is_in_use) {
   SharedReceiveQueue srq(kPd, 4, 2, 0, 0);
   for (uint64_t n = 0; n < 3; ++n) ASSERT_TRUE(post(srq, n).has_value());
   const auto id = srq.take();
-  EXPECT_EQ(srq.resize(2).error(), Errc::kInvalidArgument);
-  EXPECT_EQ(srq.resize(0).error(), Errc::kInvalidArgument);
-  ASSERT_TRUE(srq.resize(3).has_value());
+  EXPECT_EQ(srq.modify(2, srq.limit()).error(), Errc::kInvalidArgument);
+  EXPECT_EQ(srq.modify(0, srq.limit()).error(), Errc::kInvalidArgument);
+  ASSERT_TRUE(srq.modify(3, srq.limit()).has_value());
   EXPECT_EQ(post(srq, 3).error(), Errc::kQueueFull);
-  ASSERT_TRUE(srq.resize(5).has_value());
+  ASSERT_TRUE(srq.modify(5, srq.limit()).has_value());
   EXPECT_TRUE(post(srq, 3).has_value());
   EXPECT_TRUE(post(srq, 4).has_value());
   EXPECT_EQ(srq.max_wr(), 5u);
