@@ -6,11 +6,10 @@
 #include <string_view>
 #include <utility>
 
-#include "core/wire/names.h"
+#include "core/wire/lines.h"
 
 namespace mroce::comply {
 
-using wire::DataOp;
 using wire::Type;
 
 const wire::PathBlock* Packet::block(uint8_t path) const {
@@ -114,99 +113,22 @@ void decode_opened(Packet& packet, const std::optional<Bytes>& plain) {
 
 // ---- one line
 
-namespace {
-
-std::string_view name_of(Type type) {
-  const std::string_view name = wire::short_name(type);
-  return name.empty() ? "type?" : name;
-}
-
-std::string_view name_of(DataOp op) {
-  const std::string_view name = wire::short_name(op);
-  return name.empty() ? "opcode?" : name;
-}
-
-std::string describe_extension(const wire::Data& data) {
-  std::string text;
-  if (data.va != 0) text += fmt::format(" va {:#x} key {:#x}", data.va, data.rkey);
-  switch (data.op) {
-    case DataOp::kSend:
-    case DataOp::kSendImm:
-    case DataOp::kSendInv:
-    case DataOp::kWriteImm:
-      return text + fmt::format(" rqsn {} imm {:#x}", data.rqsn, data.imm);
-    case DataOp::kReadReq:
-    case DataOp::kReadResp:
-      return text + fmt::format(" rdslot {} status {}", data.rdslot, int(data.status));
-    case DataOp::kCompareSwap:
-    case DataOp::kFetchAdd:
-    case DataOp::kAtomicResp:
-      return text + fmt::format(" rdslot {} operand {:#x} compare {:#x} status {}", data.rdslot, data.operand,
-                                data.compare, int(data.status));
-    default:
-      return text;
-  }
-}
-
-std::string describe_data(const Packet& packet) {
-  const wire::Data& data = *packet.data;
-  std::string text =
-      fmt::format(" cpsn {} {} stream {} msn {}", data.cpsn, name_of(data.op), data.stream, data.msn);
-  if (packet.control) {
-    const wire::StreamControl& control = *packet.control;
-    return text + fmt::format(" src {:#x} dst {:#x} inc {} credit {} reason {} code {}", control.src_qpn,
-                              control.dst_qpn, control.incarnation, control.credit_limit, int(control.reason),
-                              int(control.code));
-  }
-  if (data.op != DataOp::kVoid)
-    text += fmt::format(" {}+{} of {}", data.offset, packet.payload.size(), data.length);
-  return text + describe_extension(data);
-}
-
-std::string describe_ack(const wire::Ack& ack) {
-  std::string text = fmt::format(" cack {} limit {}", ack.cack, ack.cpsn_limit);
-  if (ack.host_penalty != 0) text += fmt::format(" penalty {}", ack.host_penalty);
-  for (size_t i = 0; i < ack.nblocks; ++i) {
-    const wire::PathBlock& block = ack.blocks[i];
-    text += fmt::format(" [p{} largest {} bits ..{:x} rx {} ce {}]", block.path, block.largest,
-                        block.vector[0], block.rx_count, block.ce_count);
-  }
-  for (size_t i = 0; i < ack.nnaks; ++i)
-    text +=
-        fmt::format(" NAK cpsn {} code {} arg {}", ack.naks[i].cpsn, int(ack.naks[i].code), ack.naks[i].arg);
-  for (size_t i = 0; i < ack.ncredits; ++i)
-    text += fmt::format(" credit stream {} = {}", ack.credits[i].stream, ack.credits[i].limit);
-  for (size_t i = 0; i < ack.nreclaims; ++i) text += fmt::format(" reclaim stream {}", ack.reclaims[i]);
-  if (ack.has_port_status)
-    text += fmt::format(" ports {:#x} ({})", ack.port_status.mask, ack.port_status.sequence);
-  return text;
-}
-
-std::string describe_init(const wire::Init& init) {
-  return fmt::format(" scid {:#x} mtu {} paths {} ports {} window {} first cpsn {} pseq {} flags {}",
-                     init.scid, init.payload_mtu, init.max_paths, init.nports, init.cpsn_window,
-                     init.first_cpsn, init.first_pseq, init.flags);
-}
-
-}  // namespace
-
 std::string describe(const Packet& packet) {
   if (!packet.header) return fmt::format("{} bytes that are no datagram of mroce", packet.bytes.size());
   const wire::Common& header = *packet.header;
-  std::string text = fmt::format("{} p{} e{} dcid {:#x} pseq {}", name_of(header.type), header.path,
-                                 header.epoch, header.dcid, header.pseq);
+  std::string text = wire::line_of(header);
   if (header.version != wire::kVersion) text += fmt::format(" version {}", header.version);
-  if (packet.data) text += describe_data(packet);
-  if (packet.ack) text += describe_ack(*packet.ack);
-  if (packet.init) text += describe_init(*packet.init);
+  if (packet.data)
+    text += wire::line_of(*packet.data, packet.control ? &*packet.control : nullptr, packet.payload.size());
+  if (packet.ack) text += wire::line_of(*packet.ack);
+  if (packet.init) text += wire::line_of(*packet.init);
   if (packet.probe)
     text += fmt::format(" token {:x} kind {} streams {}", packet.probe->token, packet.probe->kind,
                         packet.probe->nstreams);
   if (packet.probe_ack) text += fmt::format(" token {:x}", packet.probe_ack->token);
   if (packet.close) text += fmt::format(" cack {} reason {}", packet.close->cack, packet.close->reason);
   if (packet.retry) text += fmt::format(" cookie of {} B", packet.retry->cookie.length);
-  if (packet.has(wire::flag::kRetransmit)) text += " RTX";
-  if (packet.has(wire::flag::kAckRequest)) text += " AR";
+  text += wire::line_of_flags(header);
   if (packet.ecn == Ecn::kCe) text += " CE";
   text += fmt::format(" ({} B)", packet.bytes.size());
   if (packet.sealed) text += packet.has(wire::flag::kKeyPhase) ? " sealed EPH" : " sealed";

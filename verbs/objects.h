@@ -154,4 +154,15 @@ inline void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const ui
   pthread_mutex_unlock(&mutex);
 }
 
+// The end of a queue pair or shared receive queue, of which the engine knows no more.
+template <class T>
+void bury(Context& context, std::unordered_set<T*>& set, T* object) {
+  forget(context, set, object);
+  const uint32_t events = context.async.remove(object, &object->events_fetched);
+  wait_for_acks(object->mutex, object->cond, object->events_completed, events);
+  pthread_cond_destroy(&object->cond);
+  pthread_mutex_destroy(&object->mutex);
+  delete object;
+}
+
 }  // namespace mroce::verbs

@@ -167,12 +167,7 @@ int impl_ibv_destroy_qp(ibv_qp* ibv) {
   const Status done =
       command(context, [&](Engine& engine, Time now) { return engine.destroy_qp(now, qp.engine); });
   if (!done) return errno_of(done);
-  forget(context, context.qps, &qp);
-  const uint32_t events = context.async.remove(&qp, &qp.events_fetched);
-  wait_for_acks(qp.mutex, qp.cond, qp.events_completed, events);
-  pthread_cond_destroy(&qp.cond);
-  pthread_mutex_destroy(&qp.mutex);
-  delete &qp;
+  bury(context, context.qps, &qp);
   return 0;
 }
 

@@ -113,12 +113,7 @@ int impl_ibv_destroy_srq(ibv_srq* ibv) {
   Context& context = context_of(srq);
   const Status done = command(context, [&](Engine& engine, Time) { return engine.destroy_srq(srq.engine); });
   if (!done) return errno_of(done);
-  forget(context, context.srqs, &srq);
-  const uint32_t events = context.async.remove(&srq, &srq.events_fetched);
-  wait_for_acks(srq.mutex, srq.cond, srq.events_completed, events);
-  pthread_cond_destroy(&srq.cond);
-  pthread_mutex_destroy(&srq.mutex);
-  delete &srq;
+  bury(context, context.srqs, &srq);
   return 0;
 }
 
