@@ -65,6 +65,18 @@ Status enter_namespaces() {
   return write_file("/proc/self/gid_map", fmt::format("{} {} 1", gid, gid));
 }
 
+// Slave, not private: what the machine mounts later still shows up, and nothing of ours goes the other way.
+// In a chroot "/" is no mount of its own; there it is done for the mounts that hold the directories to be
+// covered.
+Status detach_mounts() {
+  const auto detach = [](const char* path) {
+    return ::mount(nullptr, path, nullptr, MS_REC | MS_SLAVE, nullptr) == 0;
+  };
+  if (detach("/")) return {};
+  if (errno == EINVAL && (detach("/sys/class") || detach("/sys")) && detach("/dev")) return {};
+  return because("cannot detach the mounts");
+}
+
 // Makes one entry of the covered directory reachable again under its old name.
 Status uncover(int old_dir, const std::string& directory, const std::string& name) {
   const std::string target = directory + "/" + name;
@@ -199,9 +211,7 @@ Status cover_sys_class(const DeviceView& view) {
 Status enter_view(const DeviceView& view) {
   const mode_t old_mask = ::umask(022);
   if (auto done = enter_namespaces(); !done) return done;
-  // Slave, not private: what the machine mounts later still shows up, and nothing of ours goes the other way.
-  if (::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0)
-    return because("cannot detach the mounts");
+  if (auto done = detach_mounts(); !done) return done;
   if (auto done = cover_sys_class(view); !done) return done;
   if (auto done = cover_dev(view); !done) return done;
   ::umask(old_mask);

@@ -1,5 +1,6 @@
 """`mroce doctor suite` with the distribution's perftest over mroce, between three network namespaces with two planes."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -8,14 +9,11 @@ import signal
 import subprocess
 import unittest
 
-from support import MROCE, environment, is_root, scratch_folder, wait_until
+import support
+from support import MROCE, environment, ip, is_root, network_namespaces, scratch_folder, wait_until
 
 PLANES = 2
 QUICK = ("--iters", 1500, "--latency-iters", 200)
-
-
-def ip(*words):
-    return subprocess.run(["ip", *map(str, words)], check=True, capture_output=True, text=True).stdout
 
 
 class Fabric:
@@ -26,24 +24,26 @@ class Fabric:
         self.names = [f"mroce-{os.getpid()}-{host}" for host in "abc"]
 
     def __enter__(self):
-        ip("netns", "add", self.switch)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(network_namespaces(self.switch, *self.names))
+            self.cable()
+            self.stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_):
+        self.stack.close()
+
+    def cable(self):
         for plane in range(PLANES):
             ip("-n", self.switch, "link", "add", f"plane{plane}", "mtu", 9000, "type", "bridge")
             ip("-n", self.switch, "link", "set", f"plane{plane}", "up")
         for index, name in enumerate(self.names):
-            ip("netns", "add", name)
-            ip("-n", name, "link", "set", "lo", "up")
             for plane in range(PLANES):
                 ip("-n", name, "link", "add", f"p{plane}", "mtu", 9000, "type", "veth", "peer", "name",
                    f"h{index}p{plane}", "netns", self.switch)
                 ip("-n", self.switch, "link", "set", f"h{index}p{plane}", "mtu", 9000, "master", f"plane{plane}", "up")
                 ip("-n", name, "addr", "add", f"10.98.{plane}.{index + 1}/24", "dev", f"p{plane}")
                 ip("-n", name, "link", "set", f"p{plane}", "up")
-        return self
-
-    def __exit__(self, *_):
-        for name in [*self.names, self.switch]:
-            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
     def hosts(self, count):
         return ",".join(f"{name}=10.98.0.{index + 1}" for index, name in enumerate(self.names[:count]))
@@ -75,6 +75,7 @@ def counters_of(test):
 
 
 @unittest.skipUnless(is_root(), "network namespaces need root")
+@support.needs_network_namespaces
 class Suite(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

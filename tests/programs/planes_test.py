@@ -1,18 +1,15 @@
 """Two hosts with four links between them (network namespaces, four veth pairs); links fail and return during a run."""
 
+import contextlib
 import json
 import os
 import subprocess
 import unittest
 
 import support
-from support import Assertions, Pair
+from support import Assertions, Pair, ip, network_namespaces
 
 PLANES = 4
-
-
-def ip(*words):
-    subprocess.run(["ip", *map(str, words)], check=True, capture_output=True, text=True)
 
 
 class TwoHosts:
@@ -23,9 +20,16 @@ class TwoHosts:
         self.mtu = mtu
 
     def __enter__(self):
-        for name in self.names:
-            ip("netns", "add", name)
-            ip("-n", name, "link", "set", "lo", "up")
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(network_namespaces(*self.names))
+            self.cable()
+            self.stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_):
+        self.stack.close()
+
+    def cable(self):
         a, b = self.names
         for plane in range(PLANES):
             ip("-n", a, "link", "add", f"p{plane}", "mtu", self.mtu, "type", "veth", "peer", "name", f"p{plane}",
@@ -34,11 +38,6 @@ class TwoHosts:
             for side, name in enumerate(self.names):
                 ip("-n", name, "addr", "add", f"10.99.{plane}.{side + 1}/24", "dev", f"p{plane}")
                 ip("-n", name, "link", "set", f"p{plane}", "up")
-        return self
-
-    def __exit__(self, *_):
-        for name in self.names:
-            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
     def prefix(self, side):
         return ["ip", "netns", "exec", self.names[side]]
@@ -61,6 +60,7 @@ def write_between(hosts, seconds, options=()):
 
 
 @unittest.skipUnless(support.is_root(), "network namespaces need root")
+@support.needs_network_namespaces
 class Planes(Assertions):
     def test_one_flow_uses_all_four_links(self):
         for mtu in (1500, 9000):

@@ -146,6 +146,7 @@ class Environment(unittest.TestCase):
         self.assertIn("mroce0", result.stdout, result.stderr)
 
 
+@support.needs_mounts
 class View(unittest.TestCase):
     def check(self, mroce, uid, wrap=lambda command: command):
         result = run(*wrap([mroce, "run", "--", "sh", "-c", VIEW_SCRIPT]), cwd="/")
@@ -156,6 +157,7 @@ class View(unittest.TestCase):
         self.check(MROCE, os.geteuid())
 
     @unittest.skipUnless(support.is_root(), "becoming somebody else needs root")
+    @support.needs_mounts_of_ordinary_users
     def test_it_is_there_for_an_ordinary_user_who_stays_who_he_is(self):
         with support.scratch_folder() as folder:
             mroce = support.install_copy(folder)

@@ -34,6 +34,46 @@ def as_nobody(command):
     return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", *map(str, command)]
 
 
+def needs(what, *command):
+    """Decorator: skips where the command fails. Containers and plain chroots may not do all that some tests need; with
+    MROCE_TEST_COMPLETE set, as in CI, nothing is skipped for that."""
+    if os.environ.get("MROCE_TEST_COMPLETE"):
+        return lambda test: test
+    probe = subprocess.run(command, capture_output=True, text=True, check=False)
+    return unittest.skipIf(probe.returncode != 0, f"{what}: {probe.stderr.strip()}")
+
+
+def needs_network_namespaces(test):
+    name = f"mroce-{os.getpid()}-probe"
+    return needs("no network namespaces with names can be made here", "sh", "-c",
+                 f"ip netns add {name} && ip -n {name} link set lo up; status=$?; ip netns del {name}; exit $status")(test)
+
+
+def needs_mounts(test):
+    return needs("no private mounts can be made here", "unshare", *([] if is_root() else ["-Ur"]), "-m", "true")(test)
+
+
+def needs_mounts_of_ordinary_users(test):
+    return needs("ordinary users may not make mounts here", *(as_nobody(["unshare", "-Urm", "true"])))(test)
+
+
+def ip(*words):
+    return subprocess.run(["ip", *map(str, words)], check=True, capture_output=True, text=True).stdout
+
+
+@contextlib.contextmanager
+def network_namespaces(*names):
+    """Each with its loopback device up. They go, and with them their devices, whatever happens."""
+    try:
+        for name in names:
+            ip("netns", "add", name)
+            ip("-n", name, "link", "set", "lo", "up")
+        yield
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
 def environment(**extra):
     """The environment without what could change the outcome."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("MROCE_") and k != "LD_LIBRARY_PATH"}

@@ -50,6 +50,7 @@ class Listing(unittest.TestCase):
         self.assertIn("PORT_ACTIVE", result.stdout)
         self.assertIn("::ffff:127.0.0.1", result.stdout)
 
+    @support.needs_mounts
     def test_devinfo_and_sysfs_agree_on_the_guid(self):
         script = "ibv_devinfo | awk '/node_guid/ { print $2 }'; cat /sys/class/infiniband/mroce0/node_guid"
         result = subprocess.run([MROCE, "run", "--", "sh", "-c", script], capture_output=True, text=True, timeout=60,
