@@ -82,6 +82,7 @@ Json path_json(const PathStats& path, uint64_t sent_on_all) {
   json["srtt_ns"] = path.srtt.count();
   json["min_rtt_ns"] = path.min_rtt.count();
   json["cwnd_bytes"] = path.cwnd_bytes;
+  json["in_flight"] = path.in_flight;
   json["ce_share"] = share(path.counters.ce_marked, path.counters.rx_reported);
   json["share_of_sent"] = share(path.counters.sent, sent_on_all);
   json["counters"] = to_json(path.counters);

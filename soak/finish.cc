@@ -101,7 +101,21 @@ void Run::check_bounds() {
       if (connection.memory_bytes > kMostMemory)
         oracle_.report("bound", fmt::format("a connection of {} holds {} bytes", host->endpoint->name(),
                                             connection.memory_bytes));
+      check_balance(host->endpoint->name(), connection);
     }
+  }
+}
+
+// What became of each transmission: no packet is counted twice, or not at all.
+void Run::check_balance(const std::string& name, const ConnectionStats& connection) {
+  if (connection.state == "CLOSED") return;  // history: what was in flight at its end had no fate
+  for (const PathStats& path : connection.paths) {
+    const PathCounters& c = path.counters;
+    if (c.sent != c.acked + c.lost + path.in_flight || c.spurious > c.lost)
+      oracle_.report(
+          "balance",
+          fmt::format("path {} of {}: {} sent, but {} acknowledged, {} lost, {} in flight; {} spurious",
+                      path.id, name, c.sent, c.acked, c.lost, path.in_flight, c.spurious));
   }
 }
 

@@ -129,6 +129,7 @@ class Run {
   void serve_all(Nanos limit);
   void meet();
   void check_bounds();
+  void check_balance(const std::string& name, const ConnectionStats& connection);
   void check_leaks();
   void check_idle();
   void check_counters();

@@ -30,6 +30,7 @@ bool bit_of(const wire::PathBlock& block, uint64_t distance) {
 void Engine::Impl::release(Connection& c, Path& p, SentPacket& s, SentPacket::State state) {
   MROCE_ASSERT(s.state == SentPacket::State::kFlying && p.inflight > 0);
   s.state = state;
+  if (state == SentPacket::State::kAcked) ++p.counters.acked;
   --p.inflight;
   p.inflight_bytes -= s.bytes;
   c.hints[p.plane].inflight_bytes -= s.bytes;
@@ -180,7 +181,6 @@ uint32_t Engine::Impl::on_block(Time now, Connection& c, Path& p, const wire::Pa
       } else {
         release(c, p, s, SentPacket::State::kAcked);
         ++newly;
-        ++p.counters.acked;
       }
       if (s.sent > c.last_sent_acked) c.last_sent_acked = s.sent;
       if (!p.any_acked || pseq > p.highest_acked) p.highest_acked = pseq;

@@ -107,8 +107,8 @@ struct Connection {
 
   // Handshake
   std::unique_ptr<Opening> opening;  // while it is needed
-  uint32_t init_tries = 0;
-  Time init_at = kNever;  // next INIT
+  uint32_t init_tries = 0;           // INITs, or INIT_ACKs before the peer had shown itself, that were sent
+  Time init_at = kNever;             // next INIT
   bool init_ack_due = false;
   uint32_t init_ack_bytes = 0;  // size of the INIT that is answered
   uint32_t init_payload = 0;    // offered in our INIT

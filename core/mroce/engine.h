@@ -41,7 +41,7 @@ namespace mroce {
 enum class EventKind : uint8_t {
   kCompletion,        // an armed CQ got a completion (it is disarmed by that); cq_user
   kCqError,           // IBV_EVENT_CQ_ERR: a CQ overflowed; cq_user
-  kQpFatal,           // IBV_EVENT_QP_FATAL; qp_user
+  kQpFatal,           // IBV_EVENT_QP_FATAL: a CQ of the QP overflowed, which puts it into ERR; qp_user
   kQpRequestError,    // IBV_EVENT_QP_REQ_ERR; qp_user
   kQpAccessError,     // IBV_EVENT_QP_ACCESS_ERR; qp_user
   kCommEstablished,   // IBV_EVENT_COMM_EST: first packet arrived in RTR; qp_user
@@ -101,6 +101,7 @@ struct PathStats {
   Nanos srtt{0};
   Nanos min_rtt{0};
   uint64_t cwnd_bytes = 0;
+  uint64_t in_flight = 0;  // data packets; counters.sent = acked + lost + these
   PathCounters counters;
 };
 

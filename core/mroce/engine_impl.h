@@ -90,6 +90,7 @@ struct Engine::Impl {
   QueuePair* find(QpHandle qp) const;
   Pd* find(PdHandle pd);
   void push_completion(Cq& cq, const Wc& wc, bool solicited);
+  void fail_users_of_overrun_cqs(Time now);
   void emit(EventKind kind, uint64_t user, uint32_t port = 0) { events.push({kind, user, port}); }
 
   // ---- queue_pair.cc
@@ -404,6 +405,7 @@ struct Engine::Impl {
   std::unordered_map<uint64_t, std::unique_ptr<Cq>> cqs;
   std::unordered_map<uint64_t, std::unique_ptr<Srq>> srqs;
   std::unordered_map<uint64_t, std::unique_ptr<QueuePair>> qps;
+  std::vector<CqHandle> overrun_cqs;  // whose users are still to be failed
   std::array<std::unique_ptr<std::array<QueuePair*, 256>>, 256> streams;
   std::unordered_map<uint16_t, uint32_t> busy_streams;  // numbers whose CLOSE or STOP is not accepted yet
   uint16_t next_stream = 16;

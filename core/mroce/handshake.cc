@@ -21,7 +21,8 @@ constexpr uint32_t kUdpIpv4 = 28;
 constexpr uint32_t kUdpIpv6 = 48;
 constexpr uint32_t kDataOverhead = 60;    // longest header of a packet with payload (56) and trailer
 constexpr uint32_t kSealedOverhead = 72;  // the same in mode 2
-constexpr size_t kMaxInitBytes = 9216;    // no packet of ours is larger, and the answer has the same size
+constexpr uint32_t kInitsOneWay = 2;
+constexpr size_t kMaxInitBytes = 9216;  // no packet of ours is larger, and the answer has the same size
 
 Nanos init_interval(uint32_t tries) {
   return std::min(millis(250), millis(10) * (1 << std::min(tries, 5u)));
@@ -152,7 +153,8 @@ void Engine::Impl::fill_first(Connection& c, Init& init) {
   }
 }
 
-// Builds INIT or INIT_ACK into scratch; transmit.cc sends it.
+// Builds INIT or INIT_ACK into scratch; transmit.cc sends it. What stays without an answer tries other ways
+// through the fabric, in both directions: one that swallows everything must not keep us from connecting.
 void Engine::Impl::send_init(Time now, Connection& c) {
   Init init;
   fill_first(c, init);
@@ -164,12 +166,14 @@ void Engine::Impl::send_init(Time now, Connection& c) {
     if (c.init_tries >= 4) payload = std::min(payload, 1344u);
     if (c.init_tries >= 8) payload = std::min(payload, 1024u);
     c.init_payload = payload;
+    if (c.init_tries >= kInitsOneWay) p.entropy = new_entropy();
     init.payload_mtu = static_cast<uint16_t>(payload);
     size = std::max<size_t>(payload + data_overhead(config), wire::kMinInitBytes) - wire::kTrailerBytes;
     ++c.init_tries;
     c.init_at = MROCE_MUTANT(kInitOnce) ? kNever : now + init_interval(c.init_tries);
   } else {
     init.payload_mtu = static_cast<uint16_t>(c.payload_mtu);
+    if (!c.validated && c.init_tries++ >= kInitsOneWay) p.entropy = new_entropy();
     size = c.init_ack_bytes - c.trailer_bytes;
     c.init_ack_due = false;
   }

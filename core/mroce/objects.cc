@@ -1,5 +1,7 @@
 // Protection domains, memory regions, completion queues and shared receive queues; and the public face of
 // Engine.
+#include <algorithm>
+
 #include "core/mroce/engine_impl.h"
 
 namespace mroce {
@@ -65,10 +67,12 @@ Pd* Engine::Impl::find(PdHandle pd) {
 
 void Engine::Impl::push_completion(Cq& cq, const Wc& wc, bool solicited) {
   if (cq.queue.push(wc, solicited)) emit(EventKind::kCompletion, cq.queue.user());
-  if (cq.queue.overflowed() && !cq.error_told) {
-    cq.error_told = true;
-    emit(EventKind::kCqError, cq.queue.user());
-  }
+  if (!cq.queue.overflowed()) return;
+  if (!cq.error_told) emit(EventKind::kCqError, cq.queue.user());
+  cq.error_told = true;
+  // Not at once: whoever completes something here is in the middle of a queue pair.
+  if (std::find(overrun_cqs.begin(), overrun_cqs.end(), cq.handle) == overrun_cqs.end())
+    overrun_cqs.push_back(cq.handle);
 }
 
 // ---- Engine: construction and getters

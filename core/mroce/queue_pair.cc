@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "core/mroce/engine_impl.h"
 #include "core/rdma/qp_state.h"
@@ -244,6 +245,23 @@ void Engine::Impl::flush_receives(QueuePair& qp) {
     wc.qp_num = qp.qpn;
     qp.rq->pop();
     push_completion(*qp.recv_cq, wc, true);
+  }
+}
+
+// A queue pair that lost a completion cannot go on: its program would wait for ever (IBTA 11.6.3: local work
+// queue catastrophic error). What it has outstanding is flushed, into nothing if that goes to the same CQ.
+void Engine::Impl::fail_users_of_overrun_cqs(Time now) {
+  while (!overrun_cqs.empty()) {
+    const Cq* cq = find(overrun_cqs.back());
+    overrun_cqs.pop_back();
+    if (cq == nullptr) continue;
+    for (const auto& [key, qp] : qps) {
+      if ((qp->send_cq != cq && qp->recv_cq != cq) || qp->state == QpState::kErr ||
+          qp->state == QpState::kReset || qp->state == QpState::kInit)
+        continue;
+      emit(EventKind::kQpFatal, qp->user);
+      enter_error(now, *qp, WcStatus::kWrFlushErr);
+    }
   }
 }
 

@@ -64,6 +64,7 @@ ConnectionStats Engine::Impl::stats_of(const Connection& c) const {
     path.srtt = p.rtt.srtt;
     path.min_rtt = p.rtt.min;
     path.cwnd_bytes = static_cast<uint64_t>(p.cc.cwnd * c.full_packet());
+    path.in_flight = p.inflight;
     path.counters = p.counters;
     stats.paths.push_back(path);
   }

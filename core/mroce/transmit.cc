@@ -19,6 +19,8 @@ void Engine::Impl::want_tx(Connection& c) {
 
 bool Engine::Impl::poll_transmit(Time now, TxBurst& out) {
   reap();
+  if (!overrun_cqs.empty()) [[unlikely]]
+    fail_users_of_overrun_cqs(now);
   scratch_used = 0;
   slices.clear();
   out = TxBurst{};

@@ -42,10 +42,10 @@ namespace mroce {
   X(connections_opened, "connections opened")                               \
   X(connections_failed, "connections that ended by silence or error")
 
-// Per path, sending direction: X(name, sentence)
+// Per path, sending direction: X(name, sentence). At any time sent = acked + lost + those in flight.
 #define MROCE_PATH_COUNTERS(X)                                \
   X(sent, "data packets sent, retransmissions included")      \
-  X(acked, "data packets acknowledged by this path's vector") \
+  X(acked, "data packets acknowledged in time")                 \
   X(lost, "data packets declared lost")                       \
   X(retransmitted, "data packets sent again on this path")    \
   X(spurious, "declared lost, acknowledged later")            \

@@ -194,6 +194,7 @@ void Network::send(uint32_t from, const Gid& source, uint8_t slot, const TxBurst
     packet.from = from;
     packet.to = place->endpoint;
     packet.path = burst.path;
+    packet.entropy = burst.entropy;
     packet.port = burst.port;
     packet.to_port = place->port;
     packet.ecn = burst.ecn;

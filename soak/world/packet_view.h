@@ -19,7 +19,8 @@ class PacketView {
   uint32_t from = 0;    // endpoints, by index
   uint32_t to = 0;
   uint8_t path = 0;
-  uint32_t port = 0;  // of the sender
+  uint16_t entropy = 0;  // which source port, and so which way through a fabric
+  uint32_t port = 0;     // of the sender
   uint32_t to_port = 0;
   Ecn ecn = Ecn::kNotEct;
   std::span<const std::byte> bytes;  // trailer included

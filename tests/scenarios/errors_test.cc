@@ -211,10 +211,11 @@ TEST(SendQueueDrain, of_an_idle_queue_is_reported_at_once) {
 
 // ---- completion queues
 
-TEST(CompletionQueueOverflow, is_reported_once_and_breaks_nothing_else) {
+TEST(CompletionQueueOverflow, is_reported_once_ends_its_queue_pairs_and_breaks_nothing_else) {
   Pair pair;
   QpOptions small;
   small.send_cq = pair.a.make_cq(4, 1234);
+  const Qp idle = pair.a.make_qp(small);
   const Qp qp = pair.a.make_qp(small);
   const Qp peer = pair.b.make_qp();
   connect(qp, peer);
@@ -223,6 +224,10 @@ TEST(CompletionQueueOverflow, is_reported_once_and_breaks_nothing_else) {
   pair.run_for(millis(20));
   EXPECT_TRUE(pair.a.take_event(EventKind::kCqError, 1234));
   EXPECT_FALSE(pair.a.take_event(EventKind::kCqError));
+  EXPECT_TRUE(pair.a.take_event(EventKind::kQpFatal));
+  EXPECT_FALSE(pair.a.take_event(EventKind::kQpFatal)) << "the other one has done nothing yet";
+  EXPECT_EQ(qp.state(), QpState::kErr);
+  EXPECT_EQ(idle.state(), QpState::kReset);
   EXPECT_EQ(pair.a.poll_all(small.send_cq).size(), 4u);
   write_and_wait(pair, 50, 1000);
 }

@@ -1,4 +1,5 @@
 // How connections and streams begin, whatever is lost, and how they do not.
+#include <optional>
 #include <set>
 
 #include "tests/scenarios/support.h"
@@ -167,6 +168,23 @@ TEST(Handshake, a_way_that_swallows_large_packets_gets_small_ones) {
   exchange(pair, seconds(3));
   EXPECT_LE(stats_of(pair.a, pair.b).payload_mtu, 1408u);
   EXPECT_EQ(stats_of(pair.a, pair.b).payload_mtu, stats_of(pair.b, pair.a).payload_mtu);
+}
+
+TEST(Handshake, finds_another_way_if_that_of_the_first_packets_swallows_everything) {
+  for (const bool from_a : {true, false}) {
+    SCOPED_TRACE(from_a ? "INIT" : "INIT_ACK");
+    Pair pair;
+    std::optional<uint16_t> dead;  // the first source port of that side: a dead way through the fabric
+    pair.network().add_filter([&](const PacketView& p) {
+      if ((p.from == pair.a.index()) != from_a) return false;
+      if (!dead) dead = p.entropy;
+      return p.entropy == *dead;
+    });
+    fill_both(pair);
+    exchange(pair, seconds(1));
+    EXPECT_EQ(open_connections(pair.a), 1u);
+    EXPECT_EQ(open_connections(pair.b), 1u);
+  }
 }
 
 TEST(Handshake, takes_the_smaller_limits_of_both_sides) {
