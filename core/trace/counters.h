@@ -43,18 +43,18 @@ namespace mroce {
   X(connections_failed, "connections that ended by silence or error")
 
 // Per path, sending direction: X(name, sentence). At any time sent = acked + lost + those in flight.
-#define MROCE_PATH_COUNTERS(X)                                \
-  X(sent, "data packets sent, retransmissions included")      \
-  X(acked, "data packets acknowledged in time")                 \
-  X(lost, "data packets declared lost")                       \
-  X(retransmitted, "data packets sent again on this path")    \
-  X(spurious, "declared lost, acknowledged later")            \
-  X(bytes, "bytes of data packets sent")                      \
-  X(ce_marked, "packets that the receiver saw marked CE")     \
-  X(rx_reported, "packets that the receiver counted")         \
-  X(probes, "probes sent")                                    \
-  X(failures, "times the path went to FAILED")                \
-  X(recoveries, "times it came back")                         \
+#define MROCE_PATH_COUNTERS(X)                             \
+  X(sent, "data packets sent, retransmissions included")   \
+  X(acked, "data packets acknowledged in time")            \
+  X(lost, "data packets declared lost")                    \
+  X(retransmitted, "data packets sent again on this path") \
+  X(spurious, "declared lost, acknowledged later")         \
+  X(bytes, "bytes of data packets sent")                   \
+  X(ce_marked, "packets that the receiver saw marked CE")  \
+  X(rx_reported, "packets that the receiver counted")      \
+  X(probes, "probes sent")                                 \
+  X(failures, "times the path went to FAILED")             \
+  X(recoveries, "times it came back")                      \
   X(entropy_changes, "times its source port changed")
 
 // Per connection: X(name, sentence)
