@@ -154,8 +154,11 @@ std::vector<Row> Rounds::rows() const {
   for (const char* name : {"write_1m_loss1", "write_1m_loss10"}) {
     rows.push_back({name, "Gbit/s", of(name), of("tcp"), of("write_1m"), {}});
   }
+  rows.push_back({"tcp_256k", "Gbit/s", of("tcp"), {}, {}, {}});
   rows.push_back({"lat_8b", "us", of("lat_8b"), of("tcp_lat"), {}, {}});
+  rows.push_back({"tcp_lat_8b", "us", of("tcp_lat"), {}, {}, {}});
   rows.push_back({"cpu_s_per_gb", "s/GB", of("cpu_s_per_gb"), of("tcp_cpu"), {}, {}});
+  rows.push_back({"tcp_cpu_s_per_gb", "s/GB", of("tcp_cpu"), {}, {}, {}});
   rows.push_back({"idle_connection_bytes", "B", of("idle_connection_bytes"), {}, {}, {}});
   return rows;
 }
@@ -186,7 +189,7 @@ ordered_json to_json(const Row& row) {
 std::string table_text(const std::vector<Row>& rows) {
   Table table({"", "median", "", "to TCP", "to no loss", "to mode 0", "min", "max"});
   const auto ratio_text = [](const std::optional<double>& value) {
-    return value ? fmt::format("{:.2f}", *value) : std::string("-");
+    return value ? fmt::format("{:.{}f}", *value, *value < 0.1 ? 4 : 2) : std::string("-");
   };
   const auto figure = [](double value) {
     return fmt::format("{:.{}f}", value, value < 1 ? 4 : value < 100 ? 2 : 0);

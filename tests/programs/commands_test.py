@@ -43,11 +43,12 @@ class Bench(unittest.TestCase):
     def test_the_rows_have_their_names_and_figures_above_zero(self):
         rows = {row["name"]: row for row in json_of("bench", "endpoint", "--quick", "--runs", "1", "--json")["rows"]}
         self.assertEqual(list(rows), ["write_1m", "write_64k", "write_4k", "write_64b", "write_1m_loss1",
-                                      "write_1m_loss10", "lat_8b", "cpu_s_per_gb", "idle_connection_bytes"])
+                                      "write_1m_loss10", "tcp_256k", "lat_8b", "tcp_lat_8b", "cpu_s_per_gb",
+                                      "tcp_cpu_s_per_gb", "idle_connection_bytes"])
         for name, row in rows.items():
             self.assertGreater(row["value"], 0, name)
             self.assertEqual("ratio_to_no_loss" in row, "loss" in name, name)
-            self.assertEqual(row["ratio_to_tcp"] is None, name == "idle_connection_bytes", name)
+            self.assertEqual(row["ratio_to_tcp"] is None, name.startswith("tcp_") or name == "idle_connection_bytes", name)
 
 
     def test_with_encryption_there_are_rows_beside_those_without(self):
