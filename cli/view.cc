@@ -139,13 +139,16 @@ Status make_null_device(int old_dev, const std::string& path) {
   return {};
 }
 
+// There is no rdma_cm among them: librdmacm would open it, and a null device swallows its commands and
+// answers none. It then takes what stands in its buffers for the answers and waits for a lock that it holds
+// itself. Without the node, rdma_create_event_channel() fails.
 Status cover_dev(const DeviceView& view) {
   static constexpr std::array<std::string_view, 1> kOurs{"infiniband"};
   const Descriptor old_dev(::open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (old_dev.get() < 0) return because("cannot open /dev");
   if (auto done = cover("/dev", old_dev.get(), kOurs); !done) return done;
   if (::mkdir("/dev/infiniband", 0755) != 0) return because("cannot make /dev/infiniband");
-  for (const std::string& name : {std::string("uverbs0"), std::string("rdma_cm"), view.device}) {
+  for (const std::string& name : {std::string("uverbs0"), view.device}) {
     if (auto done = make_null_device(old_dev.get(), "/dev/infiniband/" + name); !done) return done;
   }
   return {};
