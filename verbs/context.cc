@@ -129,13 +129,13 @@ void destroy_leftovers(Context& context) {
   all(context.pds, [](Engine& engine, Time, Pd& pd) { return engine.dealloc_pd(pd.engine); });
 }
 
-Context* make_context(Session& session) {
+// 0 and a new context, or an errno.
+int make_context(Session& session, Context*& out) {
   auto* context = allocate<Context>(session);
-  if (context == nullptr) return nullptr;
+  if (context == nullptr) return ENOMEM;
   if (const int error = context->async.open(); error != 0) {
     delete context;
-    errno = error;
-    return nullptr;
+    return error;
   }
   context->sz = sizeof(verbs_context);
   context->query_port = query_port;
@@ -151,36 +151,40 @@ Context* make_context(Session& session) {
   ibv.num_comp_vectors = 1;
   pthread_mutex_init(&ibv.mutex, nullptr);
   ibv.abi_compat = __VERBS_ABI_IS_EXTENDED;
-  return context;
+  out = context;
+  return 0;
+}
+
+// 0 and a new context, or an errno.
+int open_context(ibv_device* device, Context*& out) try {
+  const Inside guard;
+  if (device != &the_device().ibv) return ENODEV;
+  std::string error;
+  Session* session = current_session(error);
+  if (session == nullptr) {
+    std::fprintf(stderr, "mroce: cannot open %s: %s\n", device->name, error.c_str());
+    return ENODEV;
+  }
+  if (const int failed = make_context(*session, out); failed != 0) return failed;
+  session->attach(*out);
+  return 0;
+} catch (const std::bad_alloc&) {
+  return ENOMEM;
+} catch (const std::exception& failure) {
+  std::fprintf(stderr, "mroce: cannot open the device: %s\n", failure.what());
+  return ENODEV;
 }
 
 }  // namespace
 
 VERBS_EXPORT(ibv_open_device);
-ibv_context* impl_ibv_open_device(ibv_device* device) try {
-  const NoCancel guard;
-  if (device != &the_device().ibv) {
-    errno = ENODEV;
+ibv_context* impl_ibv_open_device(ibv_device* device) {
+  Context* context = nullptr;
+  if (const int error = open_context(device, context); error != 0) {
+    errno = error;
     return nullptr;
   }
-  std::string error;
-  Session* session = current_session(error);
-  if (session == nullptr) {
-    std::fprintf(stderr, "mroce: cannot open %s: %s\n", device->name, error.c_str());
-    errno = ENODEV;
-    return nullptr;
-  }
-  Context* context = make_context(*session);
-  if (context == nullptr) return nullptr;
-  session->attach(*context);
   return &context->context;
-} catch (const std::bad_alloc&) {
-  errno = ENOMEM;
-  return nullptr;
-} catch (const std::exception& failure) {
-  std::fprintf(stderr, "mroce: cannot open the device: %s\n", failure.what());
-  errno = ENODEV;
-  return nullptr;
 }
 
 VERBS_EXPORT(verbs_open_device);

@@ -21,7 +21,7 @@ int poll_cq(ibv_cq* ibv, int num_entries, ibv_wc* out) {
   Session& session = *context_of(cq).session;
   if (num_entries < 0) return -EINVAL;
   if (!session.alive()) return -ENODEV;
-  const NoCancel guard;
+  const Inside guard;
   const auto wanted = static_cast<uint32_t>(num_entries);
   // Not initialised: an empty queue is polled millions of times a second.
   constexpr uint32_t kBatch = 32;

@@ -15,7 +15,7 @@ Cq& ours(ibv_cq_ex* cq) {
 int advance(Cq& cq) {
   Session& session = *context_of(cq).session;
   if (!session.alive()) return ENODEV;
-  const NoCancel guard;
+  const Inside guard;
   try {
     if (session.endpoint().poll_cq(cq.engine, std::span(&cq.current, 1)) == 0) return ENOENT;
   } catch (const std::exception&) {

@@ -13,6 +13,7 @@
 #include "net/settings.h"
 #include "verbs/device.h"
 #include "verbs/export.h"
+#include "verbs/keep_errno.h"
 
 namespace mroce::verbs {
 namespace {
@@ -74,6 +75,7 @@ ibv_context* not_a_driver(ibv_device*, int) {
 void nothing(ibv_context*) {}
 
 Device* make_device() {
+  const KeepErrno guard;
   auto* device = new Device;
   device->ops = device->no_ops.data();
   device->ibv._ops._dummy1 = not_a_driver;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -114,6 +116,109 @@ TEST_F(LibraryTest, the_device_list_needs_no_count_and_ends_with_null) {
   EXPECT_EQ(list[0]->node_type, IBV_NODE_CA);
   EXPECT_EQ(list[0]->transport_type, IBV_TRANSPORT_IB);
   ibv_free_device_list(list);
+}
+
+constexpr int kErrnoBefore = 4711;
+
+// What a call returns that must leave errno alone.
+template <class Call>
+auto quietly(const char* name, Call&& call) {
+  errno = kErrnoBefore;
+  const auto result = call();
+  EXPECT_EQ(errno, kErrnoBefore) << name;
+  return result;
+}
+#define QUIETLY(expression) quietly(#expression, [&] { return expression; })
+
+TEST_F(LibraryTest, calls_about_objects_that_succeed_leave_errno_alone) {
+  ibv_device** list = QUIETLY(ibv_get_device_list(nullptr));
+  ASSERT_NE(list, nullptr);
+  ibv_context* context = QUIETLY(ibv_open_device(list[0]));
+  ASSERT_NE(context, nullptr);
+  ibv_device_attr device{};
+  EXPECT_EQ(QUIETLY(ibv_query_device(context, &device)), 0);
+  ibv_port_attr port{};
+  EXPECT_EQ(QUIETLY(___ibv_query_port(context, 1, &port)), 0);
+  ibv_gid gid{};
+  EXPECT_EQ(QUIETLY(ibv_query_gid(context, 1, 0, &gid)), 0);
+  ibv_pd* pd = QUIETLY(ibv_alloc_pd(context));
+  ASSERT_NE(pd, nullptr);
+  ibv_mr* mr = QUIETLY(ibv_reg_mr(pd, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE));
+  ASSERT_NE(mr, nullptr);
+  EXPECT_EQ(QUIETLY(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, memory_.data(), 128, 0)), 0);
+  ibv_comp_channel* channel = QUIETLY(ibv_create_comp_channel(context));
+  ASSERT_NE(channel, nullptr);
+  ibv_cq* cq = QUIETLY(ibv_create_cq(context, 8, nullptr, channel, 0));
+  ASSERT_NE(cq, nullptr);
+  EXPECT_EQ(QUIETLY(ibv_resize_cq(cq, 100)), 0);
+  ibv_srq_init_attr srq_attr{};
+  srq_attr.attr = {.max_wr = 8, .max_sge = 2, .srq_limit = 0};
+  ibv_srq* srq = QUIETLY(ibv_create_srq(pd, &srq_attr));
+  ASSERT_NE(srq, nullptr);
+  EXPECT_EQ(QUIETLY(ibv_query_srq(srq, &srq_attr.attr)), 0);
+  EXPECT_EQ(QUIETLY(ibv_destroy_srq(srq)), 0);
+  EXPECT_EQ(QUIETLY(ibv_destroy_cq(cq)), 0);
+  EXPECT_EQ(QUIETLY(ibv_destroy_comp_channel(channel)), 0);
+  EXPECT_EQ(QUIETLY(ibv_dereg_mr(mr)), 0);
+  EXPECT_EQ(QUIETLY(ibv_dealloc_pd(pd)), 0);
+  EXPECT_EQ(QUIETLY(ibv_close_device(context)), 0);
+  ibv_free_device_list(list);
+}
+
+// Over the real network of the host: the queue pair is its own peer.
+TEST_F(LibraryTest, work_that_succeeds_leaves_errno_alone) {
+  ibv_comp_channel* channel = ibv_create_comp_channel(context_);
+  ASSERT_NE(channel, nullptr);
+  ibv_cq* cq = ibv_create_cq(context_, 8, nullptr, channel, 0);
+  ASSERT_NE(cq, nullptr);
+  ibv_qp_init_attr attr = qp_attr();
+  attr.recv_cq = cq;
+  ibv_qp* qp = QUIETLY(ibv_create_qp(pd_, &attr));
+  ASSERT_NE(qp, nullptr);
+  errno = kErrnoBefore;
+  connect_to_itself(qp);
+  EXPECT_EQ(errno, kErrnoBefore);
+  ibv_recv_wr receive{};
+  ibv_recv_wr* bad_receive = nullptr;
+  ASSERT_EQ(QUIETLY(ibv_req_notify_cq(cq, 0)), 0);
+  ASSERT_EQ(QUIETLY(ibv_post_recv(qp, &receive, &bad_receive)), 0);
+  ibv_send_wr send{};
+  send.opcode = IBV_WR_SEND;
+  ibv_send_wr* bad_send = nullptr;
+  ASSERT_EQ(QUIETLY(ibv_post_send(qp, &send, &bad_send)), 0);
+  ibv_cq* event_cq = nullptr;
+  void* event_context = nullptr;
+  ASSERT_EQ(QUIETLY(ibv_get_cq_event(channel, &event_cq, &event_context)), 0);
+  errno = kErrnoBefore;
+  ibv_ack_cq_events(cq, 1);
+  EXPECT_EQ(errno, kErrnoBefore);
+  ibv_wc wc{};
+  EXPECT_EQ(QUIETLY(ibv_poll_cq(cq, 1, &wc)), 1);
+  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(QUIETLY(ibv_poll_cq(cq, 1, &wc)), 0);
+  ibv_qp_attr change{};
+  change.qp_state = IBV_QPS_ERR;
+  EXPECT_EQ(QUIETLY(ibv_modify_qp(qp, &change, IBV_QP_STATE)), 0);
+  EXPECT_EQ(QUIETLY(ibv_query_qp(qp, &change, IBV_QP_STATE, &attr)), 0);
+  EXPECT_EQ(QUIETLY(ibv_destroy_qp(qp)), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
+}
+
+// The child needs an endpoint of its own, and finds the parent's port taken.
+TEST_F(LibraryTest, a_device_that_had_to_look_for_a_free_port_leaves_errno_alone) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    errno = kErrnoBefore;
+    ibv_context* context = ibv_open_device(context_->device);
+    const int after = errno;
+    _exit(context == nullptr ? 2 : after == kErrnoBefore ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "1: errno changed; 2: not opened";
 }
 
 TEST_F(LibraryTest, a_foreign_device_cannot_be_opened) {

@@ -107,7 +107,7 @@ struct Ah : ibv_ah {
 template <class F>
 auto command(Context& context, F&& f) -> std::invoke_result_t<F, Engine&, Time> {
   if (!context.session->alive()) return fail(Errc::kNoDevice);
-  const NoCancel guard;
+  const Inside guard;
   try {
     return context.session->endpoint().command(std::forward<F>(f));
   } catch (const std::bad_alloc&) {

@@ -19,6 +19,7 @@
 
 #include "core/mroce/config.h"
 #include "net/endpoint.h"
+#include "verbs/keep_errno.h"
 
 namespace mroce::verbs {
 
@@ -58,16 +59,18 @@ class Session final : public net::EventSink {
 // The session that contexts opened now use; opens it if there is none. Null and a sentence on failure.
 Session* current_session(std::string& error);
 
-// Cancellation of the calling thread waits until the object is gone: a thread cancelled inside the endpoint
-// would leave it half changed.
-class NoCancel {
+// Stands around every way into the endpoint. Cancellation of the calling thread waits until the object is
+// gone: a thread cancelled inside would leave the endpoint half changed. And errno is afterwards what it was
+// before.
+class Inside {
  public:
-  NoCancel() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-  ~NoCancel() { pthread_setcancelstate(before_, nullptr); }
-  NoCancel(const NoCancel&) = delete;
-  NoCancel& operator=(const NoCancel&) = delete;
+  Inside() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~Inside() { pthread_setcancelstate(before_, nullptr); }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
 
  private:
+  KeepErrno keep_errno_;
   int before_ = PTHREAD_CANCEL_ENABLE;
 };
 
