@@ -97,6 +97,9 @@ static_assert(offsetof(Sge, lkey) == offsetof(ibv_sge, lkey));
 constexpr uint32_t kSendFlags =
     send_flag::kFence | send_flag::kSignaled | send_flag::kSolicited | send_flag::kInline;
 
+// Devices read the low 24 bits of a packet number; programs that draw one at random often give all 32.
+constexpr uint32_t kPsnBits = 0xffffff;
+
 static_assert(static_cast<int>(WcStatus::kFatalErr) == IBV_WC_FATAL_ERR);
 
 bool is_multicast(const Gid& gid) {
@@ -169,8 +172,8 @@ Result<QpChange> to_qp_change(const ibv_qp_attr& attr, int mask_bits, size_t gid
   if (has(qp_mask::kState)) change.attr.state = static_cast<QpState>(attr.qp_state);
   if (has(qp_mask::kCurState)) change.attr.cur_state = static_cast<QpState>(attr.cur_qp_state);
   change.attr.dest_qpn = attr.dest_qp_num;
-  change.attr.sq_psn = attr.sq_psn;
-  change.attr.rq_psn = attr.rq_psn;
+  change.attr.sq_psn = attr.sq_psn & kPsnBits;
+  change.attr.rq_psn = attr.rq_psn & kPsnBits;
   change.attr.timeout = attr.timeout;
   change.attr.retry_cnt = attr.retry_cnt;
   change.attr.rnr_retry = attr.rnr_retry;

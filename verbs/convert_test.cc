@@ -93,6 +93,17 @@ TEST(ConvertTest, what_modify_qp_keeps_comes_back_from_query_qp) {
   EXPECT_EQ(std::memcmp(&out.ah_attr.grh.dgid, &attr.ah_attr.grh.dgid, 16), 0);
 }
 
+TEST(ConvertTest, packet_numbers_keep_24_bits) {
+  ibv_qp_attr attr{};
+  attr.rq_psn = 0xff123456;
+  attr.sq_psn = 0x01654321;
+  QpKept kept;
+  const auto change = to_qp_change(attr, IBV_QP_RQ_PSN | IBV_QP_SQ_PSN, kGids, kept);
+  ASSERT_TRUE(change);
+  EXPECT_EQ(change->attr.rq_psn, 0x123456u);
+  EXPECT_EQ(change->attr.sq_psn, 0x654321u);
+}
+
 TEST(ConvertTest, a_reset_forgets_what_was_kept) {
   QpKept kept;
   kept.port_num = 1;
