@@ -69,7 +69,8 @@ Cq* create_cq(ibv_context* ibv, uint64_t entries, void* cq_context, ibv_comp_cha
     errno = ENODEV;
     return nullptr;
   }
-  if (entries == 0 || entries > context.session->config().max_cqe || vector != 0) {
+  const bool foreign = channel != nullptr && channel->context != ibv;
+  if (entries == 0 || entries > context.session->config().max_cqe || vector != 0 || foreign) {
     errno = EINVAL;
     return nullptr;
   }

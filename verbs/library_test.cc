@@ -70,7 +70,7 @@ class LibraryTest : public ::testing::Test {
     return qp != nullptr ? 0 : errno;
   }
 
-  void connect_to_itself(ibv_qp* qp) {
+  static void connect_to_itself(ibv_qp* qp, uint32_t rq_psn = 0, uint32_t sq_psn = 0) {
     ibv_qp_attr change{};
     change.qp_state = IBV_QPS_INIT;
     change.port_num = 1;
@@ -79,6 +79,7 @@ class LibraryTest : public ::testing::Test {
     change.qp_state = IBV_QPS_RTR;
     change.path_mtu = IBV_MTU_1024;
     change.dest_qp_num = qp->qp_num;
+    change.rq_psn = rq_psn;
     change.max_dest_rd_atomic = 1;
     change.min_rnr_timer = 12;
     change.ah_attr.is_global = 1;
@@ -92,6 +93,7 @@ class LibraryTest : public ::testing::Test {
     change.timeout = 14;
     change.retry_cnt = 7;
     change.rnr_retry = 7;
+    change.sq_psn = sq_psn;
     change.max_rd_atomic = 1;
     ASSERT_EQ(ibv_modify_qp(qp, &change,
                             IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
@@ -531,6 +533,77 @@ TEST_F(LibraryTest, an_immediate_is_read_field_by_field_in_network_order) {
   ibv_end_poll(cq);
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
+// Both sides mean the same number, by its low 24 bits. Over the real network of the host.
+TEST_F(LibraryTest, packet_numbers_of_more_than_24_bits_count_by_their_low_24) {
+  ibv_qp_init_attr attr = qp_attr();
+  ibv_qp* qp = ibv_create_qp(pd_, &attr);
+  ASSERT_NE(qp, nullptr);
+  connect_to_itself(qp, 0xff123456, 0x01123456);
+  ibv_qp_attr now{};
+  ASSERT_EQ(ibv_query_qp(qp, &now, IBV_QP_RQ_PSN | IBV_QP_SQ_PSN, &attr), 0);
+  EXPECT_EQ(now.rq_psn, 0x123456u);
+  EXPECT_EQ(now.sq_psn, 0x123456u);
+  ibv_recv_wr receive{};
+  ibv_recv_wr* bad_receive = nullptr;
+  ASSERT_EQ(ibv_post_recv(qp, &receive, &bad_receive), 0);
+  ibv_send_wr send{};
+  send.opcode = IBV_WR_SEND;
+  ibv_send_wr* bad_send = nullptr;
+  ASSERT_EQ(ibv_post_send(qp, &send, &bad_send), 0);
+  ibv_wc wc{};
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  int polled = 0;
+  while (polled == 0 && std::chrono::steady_clock::now() < limit) polled = ibv_poll_cq(cq_, 1, &wc);
+  ASSERT_EQ(polled, 1);
+  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+}
+
+// Handles of objects mean something in their own context only.
+TEST_F(LibraryTest, objects_of_different_contexts_do_not_go_together) {
+  ibv_context* other = ibv_open_device(context_->device);
+  ASSERT_NE(other, nullptr);
+  ibv_pd* pd = ibv_alloc_pd(other);
+  ASSERT_NE(pd, nullptr);
+  ibv_cq* cq = ibv_create_cq(other, 16, nullptr, nullptr, 0);
+  ASSERT_NE(cq, nullptr);
+  ibv_comp_channel* channel = ibv_create_comp_channel(other);
+  ASSERT_NE(channel, nullptr);
+  ibv_srq_init_attr srq_attr{};
+  srq_attr.attr = {.max_wr = 8, .max_sge = 2, .srq_limit = 0};
+  ibv_srq* srq = ibv_create_srq(pd, &srq_attr);
+  ASSERT_NE(srq, nullptr);
+
+  const auto with = [&](auto&& change) {
+    ibv_qp_init_attr attr = qp_attr();
+    change(attr);
+    return create_error(attr);
+  };
+  EXPECT_EQ(with([&](auto& attr) { attr.send_cq = cq; }), EINVAL);
+  EXPECT_EQ(with([&](auto& attr) { attr.recv_cq = cq; }), EINVAL);
+  EXPECT_EQ(with([&](auto& attr) { attr.srq = srq; }), EINVAL);
+
+  const auto error_of = [](auto* object) { return object == nullptr ? errno : 0; };
+  EXPECT_EQ(error_of(ibv_create_cq(context_, 8, nullptr, channel, 0)), EINVAL);
+  ibv_cq_init_attr_ex cq_ex{};
+  cq_ex.cqe = 8;
+  cq_ex.channel = channel;
+  EXPECT_EQ(error_of(ibv_create_cq_ex(context_, &cq_ex)), EINVAL);
+  ibv_mr* mr = register_memory(IBV_ACCESS_LOCAL_WRITE);
+  ASSERT_NE(mr, nullptr);
+  EXPECT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, pd, nullptr, 0, 0), IBV_REREG_MR_ERR_INPUT);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(mr->pd, pd_);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+
+  // Nothing was left behind that would hold these.
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+  EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+  EXPECT_EQ(ibv_close_device(other), 0);
 }
 
 // Both kinds of events: a completion on the channel, and nothing else that a flush would make.

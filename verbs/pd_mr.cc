@@ -129,7 +129,7 @@ int impl_ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* ibv_pd_, void* addr, size_
   const bool changes_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
   const bool odd = (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 ||
                    (moves && (addr == nullptr || length == 0)) || (access != 0 && !changes_access) ||
-                   (changes_pd && ibv_pd_ == nullptr) || flags == 0;
+                   (changes_pd && (ibv_pd_ == nullptr || ibv_pd_->context != ibv->context)) || flags == 0;
   if (odd) return rereg_failed(IBV_REREG_MR_ERR_INPUT, EINVAL);
   if (moves && !is_mapped(addr, length)) return rereg_failed(IBV_REREG_MR_ERR_INPUT, EFAULT);
 

@@ -10,9 +10,11 @@ namespace mroce::verbs {
 namespace {
 
 // 0, or why the device cannot make such a queue pair.
-int check_init_attr(const EngineConfig& config, const ibv_qp_init_attr& attr) {
+int check_init_attr(const ibv_pd& pd, const EngineConfig& config, const ibv_qp_init_attr& attr) {
   if (attr.qp_type != IBV_QPT_RC) return EOPNOTSUPP;
   if (attr.send_cq == nullptr || attr.recv_cq == nullptr) return EINVAL;
+  if (attr.send_cq->context != pd.context || attr.recv_cq->context != pd.context) return EINVAL;
+  if (attr.srq != nullptr && attr.srq->context != pd.context) return EINVAL;
   const ibv_qp_cap& cap = attr.cap;
   if (cap.max_send_wr > config.max_qp_wr || cap.max_send_sge > config.max_sge) return EINVAL;
   if (cap.max_inline_data > config.max_inline) return EINVAL;
@@ -59,7 +61,8 @@ ibv_qp* null_with(int error) {
 ibv_qp* create_qp(Pd& pd, ibv_qp_init_attr& attr) {
   Context& context = context_of(pd);
   if (!context.session->alive()) return null_with(ENODEV);
-  if (const int error = check_init_attr(context.session->config(), attr); error != 0) return null_with(error);
+  if (const int error = check_init_attr(pd, context.session->config(), attr); error != 0)
+    return null_with(error);
   Qp* qp = allocate<Qp>();
   if (qp == nullptr) return nullptr;
   qp->context = pd.context;
