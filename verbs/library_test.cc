@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -16,97 +14,10 @@
 #include <memory>
 #include <thread>
 
-// Without the macros: the exported functions.
-#undef ibv_query_port
-#undef ibv_reg_mr
-#undef ibv_reg_mr_iova
+#include "verbs/library_fixture.h"
 
+namespace mroce::verbs {
 namespace {
-
-class LibraryTest : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    setenv("MROCE_ADDRESSES", "127.0.0.1,::1", 0);
-    int count = 0;
-    ibv_device** list = ibv_get_device_list(&count);
-    ASSERT_NE(list, nullptr);
-    ASSERT_EQ(count, 1);
-    context_ = ibv_open_device(list[0]);
-    ASSERT_NE(context_, nullptr);
-    ibv_free_device_list(list);
-  }
-  static void TearDownTestSuite() {
-    ASSERT_EQ(ibv_close_device(context_), 0);
-    context_ = nullptr;
-  }
-  void SetUp() override {
-    pd_ = ibv_alloc_pd(context_);
-    ASSERT_NE(pd_, nullptr);
-    cq_ = ibv_create_cq(context_, 16, this, nullptr, 0);
-    ASSERT_NE(cq_, nullptr);
-  }
-  void TearDown() override {
-    EXPECT_EQ(ibv_destroy_cq(cq_), 0);
-    EXPECT_EQ(ibv_dealloc_pd(pd_), 0);
-  }
-
-  ibv_mr* register_memory(unsigned int access, void* address = nullptr) {
-    void* at = address != nullptr ? address : memory_.data();
-    return ibv_reg_mr_iova2(pd_, at, memory_.size(), reinterpret_cast<uint64_t>(at), access);
-  }
-  ibv_qp_init_attr qp_attr() {
-    ibv_qp_init_attr attr{};
-    attr.send_cq = cq_;
-    attr.recv_cq = cq_;
-    attr.qp_type = IBV_QPT_RC;
-    attr.cap = {
-        .max_send_wr = 10, .max_recv_wr = 11, .max_send_sge = 2, .max_recv_sge = 3, .max_inline_data = 60};
-    return attr;
-  }
-  int create_error(ibv_qp_init_attr attr) {
-    errno = 0;
-    ibv_qp* qp = ibv_create_qp(pd_, &attr);
-    if (qp != nullptr) ibv_destroy_qp(qp);
-    return qp != nullptr ? 0 : errno;
-  }
-
-  static void connect_to_itself(ibv_qp* qp, uint32_t rq_psn = 0, uint32_t sq_psn = 0) {
-    ibv_qp_attr change{};
-    change.qp_state = IBV_QPS_INIT;
-    change.port_num = 1;
-    ASSERT_EQ(
-        ibv_modify_qp(qp, &change, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
-    change.qp_state = IBV_QPS_RTR;
-    change.path_mtu = IBV_MTU_1024;
-    change.dest_qp_num = qp->qp_num;
-    change.rq_psn = rq_psn;
-    change.max_dest_rd_atomic = 1;
-    change.min_rnr_timer = 12;
-    change.ah_attr.is_global = 1;
-    change.ah_attr.port_num = 1;
-    ASSERT_EQ(ibv_query_gid(context_, 1, 0, &change.ah_attr.grh.dgid), 0);
-    ASSERT_EQ(ibv_modify_qp(qp, &change,
-                            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-              0);
-    change.qp_state = IBV_QPS_RTS;
-    change.timeout = 14;
-    change.retry_cnt = 7;
-    change.rnr_retry = 7;
-    change.sq_psn = sq_psn;
-    change.max_rd_atomic = 1;
-    ASSERT_EQ(ibv_modify_qp(qp, &change,
-                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-              0);
-  }
-
-  static ibv_context* context_;
-  ibv_pd* pd_ = nullptr;
-  ibv_cq* cq_ = nullptr;
-  std::array<char, 8192> memory_{};
-};
-ibv_context* LibraryTest::context_ = nullptr;
 
 TEST_F(LibraryTest, the_device_list_needs_no_count_and_ends_with_null) {
   ibv_device** list = ibv_get_device_list(nullptr);
@@ -118,109 +29,6 @@ TEST_F(LibraryTest, the_device_list_needs_no_count_and_ends_with_null) {
   EXPECT_EQ(list[0]->node_type, IBV_NODE_CA);
   EXPECT_EQ(list[0]->transport_type, IBV_TRANSPORT_IB);
   ibv_free_device_list(list);
-}
-
-constexpr int kErrnoBefore = 4711;
-
-// What a call returns that must leave errno alone.
-template <class Call>
-auto quietly(const char* name, Call&& call) {
-  errno = kErrnoBefore;
-  const auto result = call();
-  EXPECT_EQ(errno, kErrnoBefore) << name;
-  return result;
-}
-#define QUIETLY(expression) quietly(#expression, [&] { return expression; })
-
-TEST_F(LibraryTest, calls_about_objects_that_succeed_leave_errno_alone) {
-  ibv_device** list = QUIETLY(ibv_get_device_list(nullptr));
-  ASSERT_NE(list, nullptr);
-  ibv_context* context = QUIETLY(ibv_open_device(list[0]));
-  ASSERT_NE(context, nullptr);
-  ibv_device_attr device{};
-  EXPECT_EQ(QUIETLY(ibv_query_device(context, &device)), 0);
-  ibv_port_attr port{};
-  EXPECT_EQ(QUIETLY(___ibv_query_port(context, 1, &port)), 0);
-  ibv_gid gid{};
-  EXPECT_EQ(QUIETLY(ibv_query_gid(context, 1, 0, &gid)), 0);
-  ibv_pd* pd = QUIETLY(ibv_alloc_pd(context));
-  ASSERT_NE(pd, nullptr);
-  ibv_mr* mr = QUIETLY(ibv_reg_mr(pd, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE));
-  ASSERT_NE(mr, nullptr);
-  EXPECT_EQ(QUIETLY(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, memory_.data(), 128, 0)), 0);
-  ibv_comp_channel* channel = QUIETLY(ibv_create_comp_channel(context));
-  ASSERT_NE(channel, nullptr);
-  ibv_cq* cq = QUIETLY(ibv_create_cq(context, 8, nullptr, channel, 0));
-  ASSERT_NE(cq, nullptr);
-  EXPECT_EQ(QUIETLY(ibv_resize_cq(cq, 100)), 0);
-  ibv_srq_init_attr srq_attr{};
-  srq_attr.attr = {.max_wr = 8, .max_sge = 2, .srq_limit = 0};
-  ibv_srq* srq = QUIETLY(ibv_create_srq(pd, &srq_attr));
-  ASSERT_NE(srq, nullptr);
-  EXPECT_EQ(QUIETLY(ibv_query_srq(srq, &srq_attr.attr)), 0);
-  EXPECT_EQ(QUIETLY(ibv_destroy_srq(srq)), 0);
-  EXPECT_EQ(QUIETLY(ibv_destroy_cq(cq)), 0);
-  EXPECT_EQ(QUIETLY(ibv_destroy_comp_channel(channel)), 0);
-  EXPECT_EQ(QUIETLY(ibv_dereg_mr(mr)), 0);
-  EXPECT_EQ(QUIETLY(ibv_dealloc_pd(pd)), 0);
-  EXPECT_EQ(QUIETLY(ibv_close_device(context)), 0);
-  ibv_free_device_list(list);
-}
-
-// Over the real network of the host: the queue pair is its own peer.
-TEST_F(LibraryTest, work_that_succeeds_leaves_errno_alone) {
-  ibv_comp_channel* channel = ibv_create_comp_channel(context_);
-  ASSERT_NE(channel, nullptr);
-  ibv_cq* cq = ibv_create_cq(context_, 8, nullptr, channel, 0);
-  ASSERT_NE(cq, nullptr);
-  ibv_qp_init_attr attr = qp_attr();
-  attr.recv_cq = cq;
-  ibv_qp* qp = QUIETLY(ibv_create_qp(pd_, &attr));
-  ASSERT_NE(qp, nullptr);
-  errno = kErrnoBefore;
-  connect_to_itself(qp);
-  EXPECT_EQ(errno, kErrnoBefore);
-  ibv_recv_wr receive{};
-  ibv_recv_wr* bad_receive = nullptr;
-  ASSERT_EQ(QUIETLY(ibv_req_notify_cq(cq, 0)), 0);
-  ASSERT_EQ(QUIETLY(ibv_post_recv(qp, &receive, &bad_receive)), 0);
-  ibv_send_wr send{};
-  send.opcode = IBV_WR_SEND;
-  ibv_send_wr* bad_send = nullptr;
-  ASSERT_EQ(QUIETLY(ibv_post_send(qp, &send, &bad_send)), 0);
-  ibv_cq* event_cq = nullptr;
-  void* event_context = nullptr;
-  ASSERT_EQ(QUIETLY(ibv_get_cq_event(channel, &event_cq, &event_context)), 0);
-  errno = kErrnoBefore;
-  ibv_ack_cq_events(cq, 1);
-  EXPECT_EQ(errno, kErrnoBefore);
-  ibv_wc wc{};
-  EXPECT_EQ(QUIETLY(ibv_poll_cq(cq, 1, &wc)), 1);
-  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(QUIETLY(ibv_poll_cq(cq, 1, &wc)), 0);
-  ibv_qp_attr change{};
-  change.qp_state = IBV_QPS_ERR;
-  EXPECT_EQ(QUIETLY(ibv_modify_qp(qp, &change, IBV_QP_STATE)), 0);
-  EXPECT_EQ(QUIETLY(ibv_query_qp(qp, &change, IBV_QP_STATE, &attr)), 0);
-  EXPECT_EQ(QUIETLY(ibv_destroy_qp(qp)), 0);
-  EXPECT_EQ(ibv_destroy_cq(cq), 0);
-  EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
-}
-
-// The child needs an endpoint of its own, and finds the parent's port taken.
-TEST_F(LibraryTest, a_device_that_had_to_look_for_a_free_port_leaves_errno_alone) {
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    errno = kErrnoBefore;
-    ibv_context* context = ibv_open_device(context_->device);
-    const int after = errno;
-    _exit(context == nullptr ? 2 : after == kErrnoBefore ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0) << "1: errno changed; 2: not opened";
 }
 
 TEST_F(LibraryTest, a_foreign_device_cannot_be_opened) {
@@ -535,77 +343,6 @@ TEST_F(LibraryTest, an_immediate_is_read_field_by_field_in_network_order) {
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
-// Both sides mean the same number, by its low 24 bits. Over the real network of the host.
-TEST_F(LibraryTest, packet_numbers_of_more_than_24_bits_count_by_their_low_24) {
-  ibv_qp_init_attr attr = qp_attr();
-  ibv_qp* qp = ibv_create_qp(pd_, &attr);
-  ASSERT_NE(qp, nullptr);
-  connect_to_itself(qp, 0xff123456, 0x01123456);
-  ibv_qp_attr now{};
-  ASSERT_EQ(ibv_query_qp(qp, &now, IBV_QP_RQ_PSN | IBV_QP_SQ_PSN, &attr), 0);
-  EXPECT_EQ(now.rq_psn, 0x123456u);
-  EXPECT_EQ(now.sq_psn, 0x123456u);
-  ibv_recv_wr receive{};
-  ibv_recv_wr* bad_receive = nullptr;
-  ASSERT_EQ(ibv_post_recv(qp, &receive, &bad_receive), 0);
-  ibv_send_wr send{};
-  send.opcode = IBV_WR_SEND;
-  ibv_send_wr* bad_send = nullptr;
-  ASSERT_EQ(ibv_post_send(qp, &send, &bad_send), 0);
-  ibv_wc wc{};
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  int polled = 0;
-  while (polled == 0 && std::chrono::steady_clock::now() < limit) polled = ibv_poll_cq(cq_, 1, &wc);
-  ASSERT_EQ(polled, 1);
-  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
-  EXPECT_EQ(ibv_destroy_qp(qp), 0);
-}
-
-// Handles of objects mean something in their own context only.
-TEST_F(LibraryTest, objects_of_different_contexts_do_not_go_together) {
-  ibv_context* other = ibv_open_device(context_->device);
-  ASSERT_NE(other, nullptr);
-  ibv_pd* pd = ibv_alloc_pd(other);
-  ASSERT_NE(pd, nullptr);
-  ibv_cq* cq = ibv_create_cq(other, 16, nullptr, nullptr, 0);
-  ASSERT_NE(cq, nullptr);
-  ibv_comp_channel* channel = ibv_create_comp_channel(other);
-  ASSERT_NE(channel, nullptr);
-  ibv_srq_init_attr srq_attr{};
-  srq_attr.attr = {.max_wr = 8, .max_sge = 2, .srq_limit = 0};
-  ibv_srq* srq = ibv_create_srq(pd, &srq_attr);
-  ASSERT_NE(srq, nullptr);
-
-  const auto with = [&](auto&& change) {
-    ibv_qp_init_attr attr = qp_attr();
-    change(attr);
-    return create_error(attr);
-  };
-  EXPECT_EQ(with([&](auto& attr) { attr.send_cq = cq; }), EINVAL);
-  EXPECT_EQ(with([&](auto& attr) { attr.recv_cq = cq; }), EINVAL);
-  EXPECT_EQ(with([&](auto& attr) { attr.srq = srq; }), EINVAL);
-
-  const auto error_of = [](auto* object) { return object == nullptr ? errno : 0; };
-  EXPECT_EQ(error_of(ibv_create_cq(context_, 8, nullptr, channel, 0)), EINVAL);
-  ibv_cq_init_attr_ex cq_ex{};
-  cq_ex.cqe = 8;
-  cq_ex.channel = channel;
-  EXPECT_EQ(error_of(ibv_create_cq_ex(context_, &cq_ex)), EINVAL);
-  ibv_mr* mr = register_memory(IBV_ACCESS_LOCAL_WRITE);
-  ASSERT_NE(mr, nullptr);
-  EXPECT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, pd, nullptr, 0, 0), IBV_REREG_MR_ERR_INPUT);
-  EXPECT_EQ(errno, EINVAL);
-  EXPECT_EQ(mr->pd, pd_);
-  EXPECT_EQ(ibv_dereg_mr(mr), 0);
-
-  // Nothing was left behind that would hold these.
-  EXPECT_EQ(ibv_destroy_srq(srq), 0);
-  EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
-  EXPECT_EQ(ibv_destroy_cq(cq), 0);
-  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
-  EXPECT_EQ(ibv_close_device(other), 0);
-}
-
 // Both kinds of events: a completion on the channel, and nothing else that a flush would make.
 TEST_F(LibraryTest, destroying_a_queue_waits_until_its_events_are_acknowledged) {
   ibv_comp_channel* channel = ibv_create_comp_channel(context_);
@@ -780,3 +517,4 @@ TEST_F(LibraryTest, the_asynchronous_descriptor_is_quiet_and_can_be_non_blocking
 }
 
 }  // namespace
+}  // namespace mroce::verbs

@@ -55,6 +55,7 @@ struct Pd : ibv_pd {
 };
 
 struct Mr : ibv_mr {
+  uint32_t access = 0;
   bool zero_based = false;
 };
 

@@ -1,11 +1,9 @@
 // Protection domains and memory regions.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <atomic>
 
 #include "verbs/convert.h"
 #include "verbs/export.h"
+#include "verbs/memory.h"
 #include "verbs/objects.h"
 
 namespace mroce::verbs {
@@ -13,13 +11,8 @@ namespace {
 
 std::atomic<uint32_t> next_handle{1};
 
-// Is all of [addr, addr+length) mapped? The kernel would pin it here and refuse if not; the engine would
-// crash the program later. (MS_ASYNC does nothing but walk the mappings.)
-bool is_mapped(const void* addr, size_t length) {
-  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto first = reinterpret_cast<uintptr_t>(addr) & ~(page - 1);
-  const auto end = reinterpret_cast<uintptr_t>(addr) + length;
-  return end > first && ::msync(reinterpret_cast<void*>(first), end - first, MS_ASYNC) == 0;
+bool may_write(uint32_t access) {
+  return (access & (access::kLocalWrite | access::kRemoteWrite | access::kRemoteAtomic)) != 0;
 }
 
 ibv_mr* null_with(int error) {
@@ -35,10 +28,11 @@ ibv_mr* register_mr(ibv_pd* ibv_pd_, void* addr, size_t length, uint64_t iova, u
   if (!access) return null_with(mroce::errno_of(access.error()));
   if (length == 0) return null_with(EINVAL);
   if (!context.session->alive()) return null_with(ENODEV);
-  if (!is_mapped(addr, length)) return null_with(EFAULT);
+  if (const int error = check_memory(addr, length, may_write(*access)); error != 0) return null_with(error);
 
   Mr* mr = allocate<Mr>();
   if (mr == nullptr) return nullptr;
+  mr->access = *access;
   mr->zero_based = (flags & IBV_ACCESS_ZERO_BASED) != 0;
   const uint64_t base = mr->zero_based ? 0 : iova;
   const auto info = command(context, [&](Engine& engine, Time) {
@@ -131,7 +125,6 @@ int impl_ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* ibv_pd_, void* addr, size_
                    (moves && (addr == nullptr || length == 0)) || (access != 0 && !changes_access) ||
                    (changes_pd && (ibv_pd_ == nullptr || ibv_pd_->context != ibv->context)) || flags == 0;
   if (odd) return rereg_failed(IBV_REREG_MR_ERR_INPUT, EINVAL);
-  if (moves && !is_mapped(addr, length)) return rereg_failed(IBV_REREG_MR_ERR_INPUT, EFAULT);
 
   Mr& mr = *static_cast<Mr*>(ibv);
   Context& context = context_of(mr);
@@ -145,6 +138,12 @@ int impl_ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* ibv_pd_, void* addr, size_
     new_access = *checked;
     if (moves) zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
   }
+  // The region as it is going to be.
+  if (moves || changes_access) {
+    const int error = check_memory(moves ? addr : mr.addr, moves ? length : mr.length,
+                                   may_write(new_access.value_or(mr.access)));
+    if (error != 0) return rereg_failed(IBV_REREG_MR_ERR_INPUT, error);
+  }
   std::optional<std::array<uint64_t, 3>> range;  // address, length, iova
   const auto address = reinterpret_cast<uint64_t>(addr);
   if (moves) range = std::array<uint64_t, 3>{address, length, zero_based ? 0 : address};
@@ -154,6 +153,7 @@ int impl_ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* ibv_pd_, void* addr, size_
   // The engine changes all or nothing: the old region is still valid.
   if (!info) return rereg_failed(IBV_REREG_MR_ERR_INPUT, mroce::errno_of(info.error()));
   if (changes_pd) mr.pd = ibv_pd_;
+  mr.access = new_access.value_or(mr.access);
   if (moves) {
     mr.addr = addr;
     mr.length = length;
