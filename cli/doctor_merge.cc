@@ -11,6 +11,7 @@
 #include "cli/write_file.h"
 #include "doctor/collect/merge.h"
 #include "doctor/decode.h"
+#include "net/say.h"
 
 namespace mroce::cli {
 namespace {
@@ -55,7 +56,7 @@ class Merger {
     }
     file_.write("] }\n");
     if (auto finished = file_.finish(); !finished) return tl::unexpected(finished.error());
-    fmt::print(stderr, "{} bundles of {} hosts\n", written_, hosts_.size());
+    say("{} bundles of {} hosts\n", written_, hosts_.size());
     return problems_ == 0 && written_ > 0 ? kFine : kFindings;
   }
 
@@ -63,7 +64,7 @@ class Merger {
   void problem(const doctor::MergeProblem& what) {
     ++problems_;
     const std::string line = what.line > 0 ? fmt::format(":{}", what.line) : "";
-    fmt::print(stderr, "mroce: {}{}: {}\n", what.file, line, what.reason);
+    say("mroce: {}{}: {}\n", what.file, line, what.reason);
   }
 
   void read(const std::string& name) {

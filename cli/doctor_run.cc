@@ -27,6 +27,7 @@
 #include "doctor/collect/sampler.h"
 #include "doctor/ingest.h"
 #include "doctor/judge.h"
+#include "net/say.h"
 #include "net/sockets.h"
 
 namespace mroce::cli {
@@ -159,7 +160,7 @@ class DoctorRun {
     bundle_.snapshots.push_back(doctor::take_snapshot(collect_, doctor::Phase::kEnd));
     const doctor::Diagnosis diagnosis = diagnose();
     if (auto written = write(); !written) return tl::unexpected(written.error());
-    return say(diagnosis);
+    return tell(diagnosis);
   }
 
  private:
@@ -225,14 +226,14 @@ class DoctorRun {
     return write_file(flags_.output, doctor::to_json(bundle_));
   }
 
-  int say(const doctor::Diagnosis& diagnosis) const {
+  int tell(const doctor::Diagnosis& diagnosis) const {
     const int status = bundle_.command->exit_status;
     std::string text = flags_.json ? doctor::to_json(diagnosis) : doctor::page_of(diagnosis, styled_ink);
     if (!flags_.json) text = "\n" + text;
     fmt::print("{}\n", text);
     if (status != 0)
-      fmt::print(stderr, "mroce: the command ended with {}{}\n", status,
-                 status > 128 ? fmt::format(", by signal {}", status - 128) : "");
+      say("mroce: the command ended with {}{}\n", status,
+          status > 128 ? fmt::format(", by signal {}", status - 128) : "");
     return status != 0 ? status : doctor::exit_code_of(diagnosis.outcome);
   }
 

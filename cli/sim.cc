@@ -17,6 +17,7 @@
 #include "cli/stopwatch.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
+#include "net/say.h"
 #include "sim/words.h"
 
 namespace mroce::cli {
@@ -218,7 +219,7 @@ Outcome<int> run_sim(const SimOptions& options) {
   else
     fmt::print("{}", sim_table(report) + files_text(*simulation));
   std::fflush(stdout);
-  for (const std::string& notice : simulation->notices) fmt::print(stderr, "mroce: {}\n", notice);
+  for (const std::string& notice : simulation->notices) say("mroce: {}\n", notice);
   if (report.result.complete) return kFine;
   const bool late = report.result.limit_reached;
   return failure(kFindings, report.trouble(), late ? "see --limit" : "");

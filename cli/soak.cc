@@ -13,6 +13,7 @@
 #include "cli/stopwatch.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
+#include "net/say.h"
 #include "soak/batch.h"
 #include "soak/seed.h"
 #include "soak/story.h"
@@ -74,9 +75,9 @@ std::string summary(const soak::SoakReport& report) {
 }
 
 void tell_failure(const soak::RunOptions& options, const soak::RunResult& result) {
-  fmt::print(stderr, "{}\n", soak::describe(options));
+  say("{}\n", soak::describe(options));
   for (const soak::Violation& violation : result.violations)
-    fmt::print(stderr, "  {}: {}\n", violation.kind, violation.text);
+    say("  {}: {}\n", violation.kind, violation.text);
 }
 
 Outcome<soak::BatchPlan> plan_of(const SoakOptions& options) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "cli/outcome.h"
+#include "net/say.h"
 
 namespace mroce::cli {
 namespace {
@@ -35,8 +36,8 @@ const char* code_of(Style style) {
 }  // namespace
 
 int report(const Failure& failure) {
-  fmt::print(stderr, "{} {}{}{}\n", styled(STDERR_FILENO, Style::kBad, "mroce:"), failure.cause,
-             failure.hint.empty() ? "" : "; ", failure.hint);
+  const char* between = failure.hint.empty() ? "" : failure.cause.ends_with('?') ? " " : "; ";
+  say("{} {}{}{}\n", styled(STDERR_FILENO, Style::kBad, "mroce:"), failure.cause, between, failure.hint);
   return failure.code;
 }
 
@@ -53,14 +54,14 @@ Progress::~Progress() {
 
 void Progress::show(std::string_view text) {
   if (!enabled_) return;
-  fmt::print(stderr, "\r\033[K{}", text);
+  say("\r\033[K{}", text);
   std::fflush(stderr);
   dirty_ = true;
 }
 
 void Progress::wipe() {
   if (!dirty_) return;
-  fmt::print(stderr, "\r\033[K");
+  say("\r\033[K");
   std::fflush(stderr);
   dirty_ = false;
 }

@@ -17,6 +17,7 @@
 #include "comply/core_target.h"
 #include "comply/lying_target.h"
 #include "comply/suite.h"
+#include "net/say.h"
 
 namespace mroce::comply {
 namespace {
@@ -114,7 +115,7 @@ int show(const std::vector<Wrong>& wrong, const std::vector<const Assertion*>& a
     for (const Caught& one : caught) fmt::print("  {}: {}\n", one.id, one.reason);
     return caught.empty() ? 1 : 0;
   }
-  fmt::print(stderr, "no wrong implementation is called {}\n", name);
+  say("no wrong implementation is called {}\n", name);
   return 2;
 }
 
@@ -131,8 +132,7 @@ int check_file(const Table& table, const char* path) {
   std::stringstream text;
   text << file.rdbuf();
   if (text.str() == table.text) return 0;
-  fmt::print(stderr, "{} is not what the suite does now; write it anew with mroce_comply_mutants --table\n",
-             path);
+  say("{} is not what the suite does now; write it anew with mroce_comply_mutants --table\n", path);
   return 1;
 }
 
@@ -149,7 +149,7 @@ int main(int argc, char** argv) {
   const bool known = argc == 1 || !first.starts_with("-") || (first == "--table" && argc == 2) ||
                      (first == "--check" && argc == 3);
   if (!known) {
-    fmt::print(stderr, "{}", kHelp);
+    mroce::say("{}", kHelp);
     return 2;
   }
   const std::vector<Wrong> wrong = all_wrong();
@@ -162,13 +162,13 @@ int main(int argc, char** argv) {
   }
   const Wrong right{"right", "1", "Nothing.", nullptr, mroce::Mutant::kNone};
   for (const Caught& one : caught_by(right, assertions)) {
-    fmt::print(stderr, "{} fails without a mistake: {}\n", one.id, one.reason);
+    mroce::say("{} fails without a mistake: {}\n", one.id, one.reason);
     return 1;
   }
   const Table table = table_of(wrong, assertions);
   if (first == "--table") fmt::print("{}", table.text);
-  for (const std::string_view name : table.missed) fmt::print(stderr, "not caught: {}\n", name);
-  fmt::print(stderr, "{} wrong implementations, {} not caught\n", wrong.size(), table.missed.size());
+  for (const std::string_view name : table.missed) mroce::say("not caught: {}\n", name);
+  mroce::say("{} wrong implementations, {} not caught\n", wrong.size(), table.missed.size());
   if (!table.missed.empty()) return 1;
   return first == "--check" ? check_file(table, argv[2]) : 0;
 }

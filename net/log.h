@@ -5,10 +5,10 @@
 #include <fmt/core.h>
 
 #include <cstdint>
-#include <cstdio>
-#include <string>
 #include <string_view>
 #include <utility>
+
+#include "net/say.h"
 
 namespace mroce::net {
 
@@ -30,8 +30,7 @@ class Log {
   template <class... Args>
   void operator()(LogLevel level, fmt::format_string<Args...> format, Args&&... args) const {
     if (!wants(level)) return;
-    const std::string line = fmt::format("mroce: {}\n", fmt::format(format, std::forward<Args>(args)...));
-    std::fwrite(line.data(), 1, line.size(), stderr);
+    say("mroce: {}\n", fmt::format(format, std::forward<Args>(args)...));
   }
 
  private:

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <random>
 
+#include "net/say.h"
 #include "verbs/check/cases.h"
 #include "verbs/check/device.h"
 
@@ -73,7 +74,7 @@ int run_side(const Case& entry, bool initiator, int fd, uint64_t seed, uint32_t 
     Side side{initiator, control, seed, iterations};
     entry.run(side);
   } catch (const Failure& failure) {
-    fmt::print(stderr, "{} ({}): {}\n", entry.name, initiator ? "initiator" : "responder", failure.what());
+    say("{} ({}): {}\n", entry.name, initiator ? "initiator" : "responder", failure.what());
     return 1;
   }
   return failed_destructions() == 0 ? 0 : 1;
@@ -192,7 +193,7 @@ int main(int argc, char** argv) {
   }
   for (const std::string& name : options.names) {
     if (find_case(name) == nullptr) {
-      fmt::print(stderr, "there is no case \"{}\"; --list names them\n", name);
+      mroce::say("there is no case \"{}\"; --list names them\n", name);
       return 2;
     }
   }

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "net/say.h"
+
 namespace mroce::check {
 namespace {
 
@@ -34,7 +36,7 @@ ContextPtr open_first_device() {
 void destroyed(int error) {
   if (error == 0) return;
   ++destruction_failures;
-  fmt::print(stderr, "an object cannot be destroyed: {}\n", std::strerror(error));
+  say("an object cannot be destroyed: {}\n", std::strerror(error));
 }
 int failed_destructions() {
   return destruction_failures;
