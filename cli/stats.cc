@@ -49,6 +49,18 @@ std::string impairment_text(const json& process) {
   return text.empty() ? "  impairment: none\n" : text;
 }
 
+std::string trace_text(const json& process) {
+  const json& trace = member_at(process, "trace");
+  if (!trace.is_object()) return "";
+  std::string text = fmt::format("  trace: {}, {} packets, {}", text_at(trace, "file"),
+                                 grouped(number_at(trace, "packets")), bytes_text(number_at(trace, "bytes")));
+  const json& error = member_at(trace, "error");
+  if (error.is_string())
+    text += fmt::format("; {} packets are missing: {}", grouped(number_at(trace, "left_out")),
+                        error.get<std::string>());
+  return text + "\n";
+}
+
 std::string connection_text(const json& connection) {
   const json& counters = member_at(connection, "counters");
   std::string out = fmt::format(
@@ -61,17 +73,18 @@ std::string connection_text(const json& connection) {
       grouped(number_at(counters, "rnr")));
 
   Table table(
-      {"path", "plane", "sent", "acked", "lost", "again", "spurious", "RTT", "window", "CE", "state"});
+      {"path", "plane", "GID", "sent", "acked", "lost", "again", "spurious", "RTT", "window", "CE", "state"});
   for (const json& path : member_at(connection, "paths")) {
     const json& of = member_at(path, "counters");
-    table.add(
-        {std::to_string(number_at(path, "id")), std::to_string(number_at(path, "plane")),
-         grouped(number_at(of, "sent")), grouped(number_at(of, "acked")), grouped(number_at(of, "lost")),
-         grouped(number_at(of, "retransmitted")), grouped(number_at(of, "spurious")),
-         nanos_text(number_at(path, "srtt_ns")), bytes_text(number_at(path, "cwnd_bytes")),
-         percent_text(number_at(of, "ce_marked"), number_at(of, "rx_reported")), text_at(path, "state")});
+    table.add({std::to_string(number_at(path, "id")), std::to_string(number_at(path, "plane")),
+               std::to_string(number_at(path, "gid_index")), grouped(number_at(of, "sent")),
+               grouped(number_at(of, "acked")), grouped(number_at(of, "lost")),
+               grouped(number_at(of, "retransmitted")), grouped(number_at(of, "spurious")),
+               nanos_text(number_at(path, "srtt_ns")), bytes_text(number_at(path, "cwnd_bytes")),
+               percent_text(number_at(of, "ce_marked"), number_at(of, "rx_reported")),
+               text_at(path, "state")});
   }
-  return table.empty() ? out : out + table.text(10, "    ");
+  return table.empty() ? out : out + table.text(11, "    ");
 }
 
 }  // namespace
@@ -132,12 +145,15 @@ json StatsFolder::collect() const {
 }
 
 std::string stats_text(const json& all) {
-  if (all.empty()) return "no statistics: the program used no mroce device, or a signal ended it\n";
+  if (all.empty())
+    return "no statistics: the program used no mroce device, or a signal ended it (--set stats_interval=1000 "
+           "keeps those of "
+           "the last second before)\n";
   std::string out;
   for (const json& process : all) {
     out += styled(STDERR_FILENO, Style::kBold,
                   fmt::format("{} (process {})", text_at(process, "program"), number_at(process, "pid")));
-    out += "\n" + impairment_text(process);
+    out += "\n" + impairment_text(process) + trace_text(process);
     const json& connections = member_at(process, "connections");
     if (connections.empty()) out += "  no connections\n";
     for (const json& connection : connections) out += connection_text(connection);

@@ -21,7 +21,7 @@ json one_process() {
     "impairment": {"out": {"offered": 100000, "dropped": 1012, "dropped_loss": 1000, "dropped_down": 12}},
     "connections": [{"local": "127.0.0.1", "remote": "127.0.0.1", "remote_port": 61440, "state": "open", "payload_mtu_bytes": 4096,
       "goodput_sent_gbps": 21.5, "goodput_received_gbps": 0, "counters": {"retransmissions": 1040, "duplicates": 28, "rnr": 3},
-      "paths": [{"id": 0, "plane": 1, "state": "active", "srtt_ns": 83100, "cwnd_bytes": 262144,
+      "paths": [{"id": 0, "plane": 1, "gid_index": 5, "state": "active", "srtt_ns": 83100, "cwnd_bytes": 262144,
         "counters": {"sent": 25000, "acked": 24700, "lost": 300, "retransmitted": 310, "spurious": 10,
           "ce_marked": 250, "rx_reported": 24700}}]}]})");
 }
@@ -33,8 +33,8 @@ TEST(StatsText, shows_the_impairment_the_connection_and_each_path) {
                               "1,000, dropped_down 12"));
   EXPECT_THAT(text, HasSubstr("sent 21.50 Gbit/s"));
   EXPECT_THAT(text, HasSubstr("1,040 packets sent again, 28 duplicates received, 3 waits"));
-  EXPECT_THAT(text,
-              testing::ContainsRegex("0 +1 +25,000 +24,700 +300 +310 +10 +83.1 us +256 KiB +1.01 % +active"));
+  EXPECT_THAT(text, testing::ContainsRegex(
+                        "0 +1 +5 +25,000 +24,700 +300 +310 +10 +83.1 us +256 KiB +1.01 % +active"));
 }
 
 TEST(StatsText, survives_every_missing_or_wrong_member) {
@@ -55,6 +55,18 @@ TEST(StatsText, survives_every_missing_or_wrong_member) {
       EXPECT_FALSE(stats_text(json::array({damaged})).empty()) << member;
     }
   }
+}
+
+TEST(StatsText, a_trace_is_named_with_what_is_missing_in_it) {
+  json process = one_process();
+  EXPECT_THAT(stats_text(json::array({process})), testing::Not(HasSubstr("trace:")));
+  process["trace"] = {
+      {"file", "/tmp/x"}, {"packets", 1234U}, {"bytes", 2048U}, {"left_out", 0U}, {"error", nullptr}};
+  EXPECT_THAT(stats_text(json::array({process})), HasSubstr("  trace: /tmp/x, 1,234 packets, 2.0 KiB\n"));
+  process["trace"]["left_out"] = 99U;
+  process["trace"]["error"] = "cannot write it: No space left on device";
+  EXPECT_THAT(stats_text(json::array({process})),
+              HasSubstr("2.0 KiB; 99 packets are missing: cannot write it: No space left on device\n"));
 }
 
 TEST(StatsText, says_so_when_there_is_nothing) {

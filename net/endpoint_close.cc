@@ -26,6 +26,8 @@ void Endpoint::close() {
   impl_->helper.stop();
   const std::unique_lock lock(mutex_);
   impl_->drive_until_quiescent();
+  impl_->wire->finish_trace();
+  impl_->report_trace();
   impl_->write_stats_file(impl_->stats_json());
   impl_->close_descriptors();
 }

@@ -50,6 +50,7 @@ struct Endpoint::Impl final : WireUser, HelperWork {
   void publish_deadline(Time now, bool more);
   void report_links(Time now);
   void report_refusals();
+  void report_trace();
   void arrived(const RxMeta& meta, std::span<const std::byte> bytes, uint32_t segment_bytes) override;
 
   Time last_call() const override { return time_from_ns(last_call_ns.load(std::memory_order_relaxed)); }
@@ -85,8 +86,9 @@ struct Endpoint::Impl final : WireUser, HelperWork {
   uint32_t rounds_unseen = 0;   // of application threads without a look at all sockets
   bool unsent = false;          // the engine may have more to send
   uint64_t socket_overflows = 0;
-  bool told_of_mode = false;  // that a peer allows no security mode that we do
-  bool told_of_key = false;   // that one has another pre-shared key
+  bool told_of_mode = false;   // that a peer allows no security mode that we do
+  bool told_of_key = false;    // that one has another pre-shared key
+  bool told_of_trace = false;  // that datagrams are missing in it
 
   std::atomic<int64_t> last_call_ns{0};  // or a time far ahead while a call goes on
   std::atomic<int64_t> deadline_ns{ns_of(kNever)};

@@ -31,7 +31,7 @@ tl::expected<PcapngWriter, std::string> PcapngWriter::open(const std::string& pa
         fmt::format("cannot write the trace {}: {}; name a file in a folder that you may write to", path,
                     std::strerror(errno)));
   }
-  PcapngWriter writer(std::move(file), max_bytes);
+  PcapngWriter writer(std::move(file), path, max_bytes);
   trace::append_section(writer.buffer_);
   trace::append_interface(writer.buffer_, {.link_type = trace::kLinkTypeRaw});
   writer.file_bytes_ = writer.buffer_.size();
@@ -76,8 +76,9 @@ bool PcapngWriter::write(const TracedDatagram& datagram, std::span<const Slice> 
        .comment = comment},
       packet_);
   file_bytes_ += buffer_.size() - before;
-  if (buffer_.size() >= kBufferBytes) flush();
   ++written_;
+  ++buffered_;
+  if (buffer_.size() >= kBufferBytes) flush();
   return true;
 }
 
@@ -86,19 +87,37 @@ void PcapngWriter::flush() {
   while (done < buffer_.size()) {
     const ssize_t count = ::write(file_.get(), buffer_.data() + done, buffer_.size() - done);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) {  // a full disk must not stop the program that is traced
-      full_ = true;
+    if (count <= 0) {
+      fail(count < 0 ? errno : EIO);
       break;
     }
     done += static_cast<size_t>(count);
   }
   buffer_.clear();
+  buffered_ = 0;
+}
+
+// A full disk must not stop the program that is traced. What is in the file without its end would be reported
+// as damage by whoever reads it: it is cut off, if the file is one that can be cut.
+void PcapngWriter::fail(int error) {
+  full_ = true;
+  error_ = error;
+  written_ -= buffered_;
+  left_out_ += buffered_;
+  file_bytes_ -= buffer_.size();
+  [[maybe_unused]] const int cut = ::ftruncate(file_.get(), static_cast<off_t>(file_bytes_));
+}
+
+std::string PcapngWriter::trouble() const {
+  if (error_ != 0) return fmt::format("cannot write it: {}", std::strerror(error_));
+  return left_out_ == 0 ? "" : "it has reached its maximum size";
 }
 
 void PcapngWriter::close() {
   if (!file_) return;
   flush();
-  file_.reset();
+  // Where files are on another machine, what did not fit may be told only now.
+  if (::close(file_.release()) != 0 && errno != EINTR && error_ == 0) error_ = errno;
 }
 
 void PcapngWriter::abandon() {

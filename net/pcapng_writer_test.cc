@@ -2,8 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -82,6 +85,7 @@ TEST(PcapngWriter, stops_at_the_maximum_size_and_says_so) {
     const Slice slice{bytes.data(), bytes.size()};
     while (writer->write(datagram("127.0.0.1", "127.0.0.1"), {&slice, 1})) ASSERT_LT(writer->written(), 100u);
     EXPECT_EQ(writer->left_out(), 1u);
+    EXPECT_EQ(writer->trouble(), "it has reached its maximum size");
     EXPECT_GE(writer->written(), 8u);
   }
   EXPECT_LE(std::filesystem::file_size(file.path()), kMaxBytes + 1500);
@@ -93,6 +97,46 @@ TEST(PcapngWriter, stops_at_the_maximum_size_and_says_so) {
 TEST(PcapngWriter, a_file_that_cannot_be_written_is_an_error) {
   EXPECT_THAT(PcapngWriter::open("/no/such/folder/x.pcapng").error(),
               HasSubstr("cannot write the trace /no/such"));
+}
+
+TEST(PcapngWriter, what_a_full_disk_did_not_take_is_counted_with_its_cause) {
+  auto writer = PcapngWriter::open("/dev/full");
+  ASSERT_TRUE(writer.has_value());
+  const std::vector<std::byte> bytes(1000);
+  const Slice slice{bytes.data(), bytes.size()};
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(writer->write(datagram("127.0.0.1", "127.0.0.1"), {&slice, 1}));
+  EXPECT_FALSE(writer->lacks_any());  // they are in the buffer
+  writer->close();
+  EXPECT_TRUE(writer->lacks_any());
+  EXPECT_EQ(writer->written(), 0u);
+  EXPECT_EQ(writer->bytes(), 0u);
+  EXPECT_EQ(writer->left_out(), 10u);
+  EXPECT_EQ(writer->trouble(), "cannot write it: No space left on device");
+}
+
+// A limit of the file's size is a disk that becomes full in the middle of a packet.
+TEST(PcapngWriter, a_file_that_takes_no_more_ends_behind_a_whole_packet) {
+  const TraceFile file;
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{(1 << 20) + 100'000, (1 << 20) + 100'000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    auto writer = PcapngWriter::open(file.path());
+    const std::vector<std::byte> bytes(1000);
+    const Slice slice{bytes.data(), bytes.size()};
+    uint64_t offered = 1;
+    while (writer->write(datagram("127.0.0.1", "127.0.0.1"), {&slice, 1})) ++offered;
+    const bool counted = writer->written() + writer->left_out() == offered && writer->written() > 900 &&
+                         writer->bytes() == std::filesystem::file_size(file.path());
+    _exit(counted && writer->trouble() == "cannot write it: File too large" ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  if (!has_tshark()) GTEST_SKIP() << "no tshark on this host";
+  EXPECT_THAT(output_of("tshark -r " + file.path() + " 2>&1 | tail -n 1"),
+              testing::Not(HasSubstr("cut short")));
 }
 
 TEST(PcapngWriter, an_abandoned_writer_leaves_its_buffer_to_the_parent) {

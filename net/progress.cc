@@ -118,6 +118,7 @@ HelperRound Endpoint::Impl::round(Time at, uint64_t sockets, bool look_at_links,
     return result;
   }
   report_refusals();
+  report_trace();
   unsent = transmit(at, budget.bursts);
   deliver_events();
   publish_deadline(at, unsent);
@@ -198,6 +199,14 @@ void Endpoint::Impl::report_refusals() {
     told_of_key = true;
     log(LogLevel::kWarn, "refused a peer that has another pre-shared key; give both sides the same key_file");
   }
+}
+
+// While the program runs: it may go on for hours, and end without a word.
+void Endpoint::Impl::report_trace() {
+  const PcapngWriter* trace = wire->trace();
+  if (trace == nullptr || told_of_trace || !trace->lacks_any()) return;
+  told_of_trace = true;
+  log(LogLevel::kWarn, "packets are missing in the trace {}: {}", trace->path(), trace->trouble());
 }
 
 void Endpoint::Impl::report_links(Time at) {

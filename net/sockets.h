@@ -31,6 +31,7 @@ class FileDescriptor {  // closes on destruction
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
   void reset();
+  int release() { return std::exchange(fd_, -1); }  // the caller closes it
 
  private:
   int fd_ = -1;

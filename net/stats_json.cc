@@ -71,6 +71,15 @@ Json impairment_json(const Impairment& impairment, bool outgoing) {
   return json;
 }
 
+Json trace_json(const PcapngWriter& trace) {
+  const std::string trouble = trace.trouble();
+  return {{"file", trace.path()},
+          {"packets", trace.written()},
+          {"bytes", trace.bytes()},
+          {"left_out", trace.left_out()},
+          {"error", trouble.empty() ? Json() : Json(trouble)}};
+}
+
 Json path_json(const PathStats& path, uint64_t sent_on_all) {
   Json json;
   json["id"] = path.id;
@@ -160,6 +169,7 @@ std::string Endpoint::Impl::stats_json() const {
   json["impairment"] = {{"seed", wire->impairment().seed()},
                         {"out", impairment_json(wire->impairment(), true)},
                         {"in", impairment_json(wire->impairment(), false)}};
+  if (const PcapngWriter* trace = wire->trace()) json["trace"] = trace_json(*trace);
   Json connections = Json::array();
   for (const ConnectionStats& connection : engine->connection_stats()) {
     connections.push_back(connection_json(connection, opened));

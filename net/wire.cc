@@ -173,10 +173,14 @@ void Wire::trace_in(const RxMeta& meta, std::span<const std::byte> bytes, uint32
   }
 }
 
+void Wire::finish_trace() {
+  if (trace_) trace_->writer.close();
+}
+
 void Wire::close() {
   waiting_.clear();
   sockets_.close();
-  if (trace_) trace_->writer.close();
+  finish_trace();
 }
 
 void Wire::abandon() {

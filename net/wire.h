@@ -60,6 +60,8 @@ class Wire final : private ImpairmentSink {
   const Impairment& impairment() const { return impairment_; }
   const SendCounters& send_counters() const { return sockets_.counters(); }
   uint64_t gave_up() const { return gave_up_; }
+  const PcapngWriter* trace() const { return trace_ ? &trace_->writer : nullptr; }
+  void finish_trace();  // writes what is buffered; later datagrams are left out
   void close();
   void abandon();
 
