@@ -23,6 +23,7 @@ constexpr auto kItems = std::to_array<ImpairmentItem>({
 
 constexpr size_t kMaxClauses = 64;
 constexpr size_t kMaxWindows = 64;
+constexpr uint64_t kLastPath = 31;  // of the 32 that the setting `paths` allows
 constexpr Nanos kMaxHold = seconds(60);
 constexpr Nanos kMaxWindow = seconds(1'000'000);
 
@@ -184,7 +185,7 @@ Problem read_item(std::string_view key, std::string_view value, ImpairmentClause
   if (key == "during") return read_window(key, value, clause.during);
   if (key == "dir") return read_direction(value, clause);
   if (key == "path") {
-    auto problem = read_limit(key, value, 255, number);
+    auto problem = read_limit(key, value, kLastPath, number);
     clause.path = static_cast<uint8_t>(number);
     return problem;
   }
@@ -204,17 +205,41 @@ Problem read_item(std::string_view key, std::string_view value, ImpairmentClause
   return fmt::format("'{}' is no impairment; there are {}", key, names);
 }
 
+// "rate=1G queue=1M" as it has to be written.
+std::string with_commas(std::string_view item) {
+  std::string text;
+  for (size_t at = 0; at < item.size(); ++at) {
+    const bool blank = item[at] == ' ' || item[at] == '\t';
+    if (!blank) text += item[at];
+    if (blank && !text.ends_with(',')) text += ',';
+  }
+  return text;
+}
+
+// What is wrong with an item "key=value" before anybody looks at the value.
+Problem refuse_item(std::string_view item, std::span<const std::string_view> earlier) {
+  const size_t equals = item.find('=');
+  if (equals == std::string_view::npos) return fmt::format("'{}' has no '='; write e.g. loss=1%", item);
+  if (item.find('=', equals + 1) != std::string_view::npos)
+    return fmt::format("'{}' has two '='; separate items by commas: {}", item, with_commas(item));
+  const std::string_view key = trimmed(item.substr(0, equals));
+  if (key != "down" && std::find(earlier.begin(), earlier.end(), key) != earlier.end())
+    return fmt::format("{} stands twice in a clause; name it once, or begin another clause with ';'", key);
+  return std::nullopt;
+}
+
 Problem read_clause(std::string_view text, ImpairmentClause& clause) {
   const std::string_view whole = text;
+  std::vector<std::string_view> keys;
   bool effect = false;
   bool queue = false;
   while (!text.empty()) {
     const size_t comma = std::min(text.find(','), text.size());
     const std::string_view item = trimmed(text.substr(0, comma));
     text.remove_prefix(std::min(comma + 1, text.size()));
+    if (auto problem = refuse_item(item, keys)) return problem;
     const size_t equals = item.find('=');
-    if (equals == std::string_view::npos) return fmt::format("'{}' has no '='; write e.g. loss=1%", item);
-    const std::string_view key = trimmed(item.substr(0, equals));
+    const std::string_view key = keys.emplace_back(trimmed(item.substr(0, equals)));
     queue = queue || key == "queue";
     if (auto problem = read_item(key, trimmed(item.substr(equals + 1)), clause, effect)) return problem;
   }
@@ -232,6 +257,7 @@ std::span<const ImpairmentItem> impairment_items() {
 
 tl::expected<std::vector<ImpairmentClause>, std::string> parse_clauses(std::string_view text) {
   std::vector<ImpairmentClause> clauses;
+  const bool blank = trimmed(text).empty();
   while (!trimmed(text).empty()) {
     const size_t semicolon = std::min(text.find(';'), text.size());
     const std::string_view part = trimmed(text.substr(0, semicolon));
@@ -245,6 +271,9 @@ tl::expected<std::vector<ImpairmentClause>, std::string> parse_clauses(std::stri
       return tl::unexpected(printable("impair: " + *problem, kLongestMessage));
     clauses.push_back(std::move(clause));
   }
+  if (clauses.empty() && !blank)
+    return tl::unexpected<std::string>(
+        "impair: there is no clause between the semicolons; write e.g. loss=1%");
   return clauses;
 }
 

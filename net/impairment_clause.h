@@ -73,7 +73,8 @@ struct ImpairmentClause {
   std::optional<uint64_t> seed;
 };
 
-// An empty text has no clauses. Errors: one sentence with cause and hint.
+// A blank text has no clauses, but one of semicolons alone is a mistake. Errors: one sentence with cause and
+// hint.
 tl::expected<std::vector<ImpairmentClause>, std::string> parse_clauses(std::string_view text);
 
 }  // namespace mroce::net

@@ -53,7 +53,7 @@ TEST(ImpairmentClauses, several_clauses_with_windows_and_directions) {
 
 TEST(ImpairmentClauses, nothing_is_no_impairment) {
   EXPECT_TRUE(parse_clauses("")->empty());
-  EXPECT_TRUE(parse_clauses(" ; ")->empty());
+  EXPECT_TRUE(parse_clauses(" ")->empty());
 }
 
 TEST(ImpairmentClauses, mistakes_are_named_with_a_hint) {
@@ -81,7 +81,13 @@ TEST(ImpairmentClauses, mistakes_are_named_with_a_hint) {
       {"loss=1%,queue=1M", "queue without a rate"},
       {"rate=1G,queue=0", "not a size"},
       {"path=2", "impairs nothing"},
-      {"loss=1%,path=256", "must be 0 to 255"},
+      {"loss=1%,path=32", "must be 0 to 31"},
+      {";", "no clause between the semicolons"},
+      {" ; ", "no clause between the semicolons"},
+      {"loss=1%,loss=90%", "loss stands twice in a clause; name it once, or begin another clause with ';'"},
+      {"loss=1%,path=1,path=2", "path stands twice"},
+      {"rate=1G queue=1M", "'rate=1G queue=1M' has two '='; separate items by commas: rate=1G,queue=1M"},
+      {"rate=1G ,  loss=1%\t path=1", "separate items by commas: loss=1%,path=1"},
       {"loss=1%,plane=64", "must be 0 to 63"},
       {"loss=1%,dir=up", "must be out, in or both"},
       {"down=3s", "needs a '-'"},

@@ -57,15 +57,20 @@ std::optional<std::string> refuse_number(const NumberRule& rule, std::string_vie
 }
 
 std::optional<std::string> refuse_addresses(std::string_view value) {
+  std::vector<Gid> earlier;
   while (!value.empty()) {
     const size_t comma = std::min(value.find(','), value.size());
     const std::string_view part = trimmed(value.substr(0, comma));
     value.remove_prefix(std::min(comma + 1, value.size()));
     if (part.empty()) return "addresses has an empty part; separate addresses by single commas";
-    if (!parse_address(part)) {
+    const auto gid = parse_address(part);
+    if (!gid) {
       return fmt::format(
           "addresses: '{}' is not an IP address; try one that `ip addr` shows, without /prefix", part);
     }
+    if (std::find(earlier.begin(), earlier.end(), *gid) != earlier.end())
+      return fmt::format("addresses: {} is named twice; name each address once", part);
+    earlier.push_back(*gid);
   }
   return std::nullopt;
 }
@@ -179,18 +184,24 @@ std::optional<std::string> refusal(std::string_view name, std::string_view value
   return std::nullopt;
 }
 
-std::optional<std::string_view> nearest_setting(std::string_view name) {
-  constexpr size_t kNear = 3;
-  size_t best = kNear + 1;
-  std::optional<std::string_view> nearest;
-  for (const Setting& setting : all_settings()) {
-    const size_t distance = edit_distance(name, setting.name);
-    if (distance < best && distance < setting.name.size()) {
-      best = distance;
-      nearest = setting.name;
-    }
+std::optional<std::string_view> nearest(std::string_view word, std::span<const std::string_view> names) {
+  constexpr size_t kMost = 3;
+  std::optional<std::string_view> found;
+  size_t best = std::min(kMost, std::max<size_t>(1, word.size() / 3)) + 1;
+  for (const std::string_view name : names) {
+    if (name.size() > word.size() + kMost || word.size() > name.size() + kMost) continue;
+    const size_t distance = edit_distance(word, name);
+    if (distance >= best || distance >= name.size()) continue;
+    best = distance;
+    found = name;
   }
-  return nearest;
+  return found;
+}
+
+std::optional<std::string_view> nearest_setting(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Setting& setting : all_settings()) names.push_back(setting.name);
+  return nearest(name, names);
 }
 
 }  // namespace mroce::net

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,7 +19,10 @@ std::optional<bool> parse_flag(std::string_view text);
 // 4".
 std::optional<std::string> refusal(std::string_view name, std::string_view value);
 
-// The known name nearest to `name`, if it is near enough to be meant.
+// The one of `names` nearest to `word`, if it is near enough to be meant: a letter in three may differ, three
+// at most.
+std::optional<std::string_view> nearest(std::string_view word, std::span<const std::string_view> names);
+// The same among the names of settings.
 std::optional<std::string_view> nearest_setting(std::string_view name);
 
 // Of a message that quotes what somebody wrote.

@@ -13,6 +13,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/text.h"
+#include "net/impairment_clause.h"
 #include "net/setting_rules.h"
 
 namespace mroce::net {
@@ -62,12 +63,30 @@ std::string as_written(std::string_view name, std::string_view value, std::strin
   return fmt::format("{} = {}", name, value);
 }
 
-std::string unknown_sentence(std::string_view variable, std::string_view name) {
-  if (const auto near = nearest_setting(name)) {
-    return fmt::format("{} is not a setting and is ignored; did you mean {}{}?", variable, kPrefix,
-                       upper(*near));
+// "loss=1%" for somebody who takes an impairment for a setting. A plain number is meant as a percentage.
+std::optional<std::string> as_impairment(std::string_view name, std::string_view value) {
+  for (const ImpairmentItem& item : impairment_items()) {
+    if (item.name != name) continue;
+    const bool percent = item.form == "P" && !value.empty() && !value.ends_with('%');
+    return fmt::format("{}={}{}", name, value, percent ? "%" : "");
   }
-  return fmt::format("{} is not a setting and is ignored; `mroce run --help` lists them", variable);
+  return std::nullopt;
+}
+
+std::string unknown_sentence(std::string_view variable, std::string_view name, std::string_view value) {
+  std::string hint = "`mroce run --help` lists them";
+  if (const auto near = nearest_setting(name)) {
+    hint = fmt::format("did you mean {}{}?", kPrefix, upper(*near));
+  } else if (const auto impairment = as_impairment(name, value)) {
+    hint = fmt::format("write {}IMPAIR={}", kPrefix, *impairment);
+  }
+  return printable(fmt::format("{} is not a setting and is ignored; {}", variable, hint), kLongestMessage);
+}
+
+std::string unknown_hint(std::string_view name, std::string_view value) {
+  if (const auto near = nearest_setting(name)) return fmt::format("did you mean {}?", *near);
+  if (const auto impairment = as_impairment(name, value)) return "write impair=" + *impairment;
+  return "`mroce run --help` lists them";
 }
 
 }  // namespace
@@ -103,7 +122,7 @@ tl::expected<Settings, std::string> Settings::from_environment(const char* const
     if (variable == kFileVariable) continue;
     const std::string name = lower(variable.substr(kPrefix.size()));
     if (!index_of(name) || variable != std::string(kPrefix) + upper(name)) {
-      settings.unknown_.push_back(unknown_sentence(variable, name));
+      settings.unknown_.push_back(unknown_sentence(variable, name, text.substr(equals + 1)));
       continue;
     }
     auto set = settings.set(name, text.substr(equals + 1), fmt::format("environment {}", variable));
@@ -146,12 +165,10 @@ tl::expected<void, std::string> Settings::set(std::string_view name, std::string
                                               std::string_view origin) {
   const auto index = index_of(name);
   if (!index) {
-    const auto near = nearest_setting(name);
-    const std::string hint =
-        near ? fmt::format("did you mean {}?", *near) : std::string("`mroce run --help` lists them");
-    return tl::unexpected(printable(
-        fmt::format("{}: there is no setting '{}'; {}", as_written(name, value, origin), name, hint),
-        kLongestMessage));
+    return tl::unexpected(
+        printable(fmt::format("{}: there is no setting '{}'; {}", as_written(name, value, origin), name,
+                              unknown_hint(name, value)),
+                  kLongestMessage));
   }
   if (const auto refused = refusal(name, value)) {
     return tl::unexpected(

@@ -22,7 +22,7 @@ namespace mroce::net {
   X(paths, "4", "paths of one connection in each direction, 1 to 32")                                        \
   X(planes, "8", "planes (pairs of local and remote addresses) that one connection may use, 1 to 8")         \
   X(addresses, "", "local addresses to use, comma-separated, in GID order; empty: all that are up")          \
-  X(base_port, "61440", "UDP port of slot 0; a process uses base_port + its slot")                           \
+  X(base_port, "61440", "UDP port of slot 0, the same on all hosts; a process uses base_port + its slot")    \
   X(max_payload, "4096",                                                                                     \
     "most payload bytes in a packet, 1024 to 4096; less where the link's MTU asks for it")                   \
   X(window, "1M", "most bytes in flight on one connection, 64K to 64M")                                      \

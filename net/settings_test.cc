@@ -89,6 +89,8 @@ TEST(Settings, every_rule_refuses_something) {
                                                                 {"planes", "9"},
                                                                 {"addresses", "10.0.0"},
                                                                 {"addresses", ",127.0.0.1"},
+                                                                {"addresses", "127.0.0.1, 127.0.0.1"},
+                                                                {"impair", ";"},
                                                                 {"base_port", "65281"},
                                                                 {"base_port", "80"},
                                                                 {"max_payload", "4097"},
@@ -146,6 +148,27 @@ TEST(Settings, unknown_variables_are_hints_and_no_errors) {
                                                HasSubstr("MROCE_QWERTYUIOP is not a setting"),
                                                HasSubstr("did you mean MROCE_PATHS?")));
   EXPECT_EQ(settings->number("paths"), 4u) << "a variable in lower case is not the setting";
+}
+
+TEST(Settings, a_name_is_suggested_only_if_it_is_near) {
+  Settings settings;
+  const auto hint = [&](const char* name, const char* value) {
+    const std::string error = settings.set(name, value, std::string("flag --set ") + name).error();
+    return error.substr(error.rfind("; ") + 2);
+  };
+  EXPECT_EQ(hint("foo", "1"), "`mroce run --help` lists them");
+  EXPECT_EQ(hint("lok", "1"), "did you mean log?");
+  EXPECT_EQ(hint("recieve_bufer", "1"), "did you mean receive_buffer?");
+  EXPECT_EQ(hint("loss", "1"), "write impair=loss=1%");
+  EXPECT_EQ(hint("loss", "0.1%"), "write impair=loss=0.1%");
+  EXPECT_EQ(hint("rate", "1G"), "write impair=rate=1G");
+}
+
+TEST(Settings, an_impairment_that_is_taken_for_a_variable_is_shown_as_one) {
+  const auto settings = from({"MROCE_LOSS=1"});
+  ASSERT_TRUE(settings.has_value());
+  EXPECT_THAT(settings->unknown(),
+              ElementsAre("MROCE_LOSS is not a setting and is ignored; write MROCE_IMPAIR=loss=1%"));
 }
 
 TEST(Settings, an_unset_or_empty_config_variable_is_no_file) {
