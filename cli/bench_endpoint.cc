@@ -238,7 +238,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   endpoint->add_flag("--json", options->json, "as JSON");
   endpoint->add_flag("--quick", options->quick, "shorter measurements");
   endpoint->add_flag("--security", options->security, "also with encryption (mode 2), as ratios to mode 0");
-  endpoint->add_option("--runs", options->runs, "rounds")->check(CLI::Range(1, 100));
+  endpoint->add_option("--runs", options->runs, "rounds")->capture_default_str()->check(CLI::Range(1, 100));
   endpoint->footer(kEndpointFooter);
   endpoint->callback([options, &exit_code] {
     if (const auto done = run_bench(*options); !done) exit_code = report(done.error());

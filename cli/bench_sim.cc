@@ -229,7 +229,7 @@ void add_bench_sim(CLI::App& bench, int& exit_code) {
   sim->add_flag("--json", options->json, "as JSON");
   sim->add_flag("--quick", options->quick, "128 hosts only");
   sim->add_flag("--large", options->large, "8192 hosts too (minutes, gigabytes)");
-  sim->add_option("--runs", options->runs, "rounds; 3")->check(CLI::Range(1U, 100U));
+  sim->add_option("--runs", options->runs, "rounds")->capture_default_str()->check(CLI::Range(1U, 100U));
   sim->footer(kFooter);
   sim->callback([options, &exit_code] {
     if (const auto done = run_bench(*options); !done) exit_code = report(done.error());

@@ -307,24 +307,34 @@ int run_comply(const ComplyOptions& options) {
 
 void add_comply(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ComplyOptions>();
-  CLI::App* verb = app.add_subcommand("comply", "test an implementation against the specification");
+  CLI::App* verb = app.add_subcommand("comply", "Test an implementation against the specification");
   verb->add_flag("--udp", options->udp, "this engine over UDP on loopback, in a process of its own");
-  verb->add_option("--target", options->target, "control address of somebody else's, as ADDRESS:PORT");
-  verb->add_option("--from", options->from, "local address of the tester, for --udp and --target");
-  verb->add_option("--serve", options->serve, "be a target: answer the control protocol at ADDRESS:PORT");
+  verb->add_option("--target", options->target, "control address of somebody else's")
+      ->type_name("ADDRESS:PORT");
+  verb->add_option("--from", options->from, "local address of the tester, for --udp and --target")
+      ->type_name("ADDRESS");
+  verb->add_option("--serve", options->serve, "be a target: answer the control protocol there")
+      ->type_name("ADDRESS:PORT");
   verb->add_flag("--list", options->list, "show the assertions and their rules, run nothing");
   verb->add_option("--section", options->sections,
-                   "only this section, as 5 or 5.3; may be repeated, and adds to --only");
+                   "only this section, as 5 or 5.3; may be repeated, and adds to --only")
+      ->type_name("SECTION");
   verb->add_option("--only", options->only,
-                   "only the assertion of this name; may be repeated, and adds to --section");
+                   "only the assertion of this name; may be repeated, and adds to --section")
+      ->type_name("NAME");
   verb->add_flag("--strict", options->strict, "a SHOULD that fails counts, too");
   verb->add_flag("--packets", options->packets, "show the packets of every assertion");
   verb->add_option("--json", options->json, "write the results as JSON to this file; without a name, here")
       ->expected(0, 1)
-      ->default_str("-");
-  verb->add_option("--junit", options->junit, "write the results as JUnit XML to this file");
-  verb->add_option("--pcapng", options->pcapng, "write the packets of each assertion into this folder");
-  verb->add_option("--seed", options->seed, "of the tester's random choices")->capture_default_str();
+      ->default_str("-")
+      ->type_name("FILE");
+  verb->add_option("--junit", options->junit, "write the results as JUnit XML to this file")
+      ->type_name("FILE");
+  verb->add_option("--pcapng", options->pcapng, "write the packets of each assertion into this folder")
+      ->type_name("FOLDER");
+  verb->add_option("--seed", options->seed, "of the tester's random choices")
+      ->type_name("N")
+      ->capture_default_str();
   verb->footer(kFooter);
   verb->callback([options, verb, &exit_code] {
     if (verb->count("--json") != 0 && options->json.empty()) options->json = "-";

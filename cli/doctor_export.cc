@@ -178,6 +178,7 @@ void add_doctor_export(CLI::App& doctor, int& exit_code) {
   verb->add_flag("--live", flags->live, "this machine's counters beside those of the files");
   verb->add_flag("--once", flags->once, "print to standard output, or write the text file, and end");
   verb->add_option("--format", flags->format, "of --once and --textfile: openmetrics, text (0.0.4)")
+      ->type_name("FORMAT")
       ->check(CLI::IsMember({"openmetrics", "text"}));
   verb->add_flag("--names", flags->names, "print all metrics that there can be, with their meaning");
   verb->add_option("--root", flags->root, "a recorded tree instead of this machine")->type_name("DIR");

@@ -9,6 +9,7 @@
 #include "cli/finite_range.h"
 #include "cli/terminal.h"
 #include "cli/write_file.h"
+#include "net/say.h"
 
 namespace mroce::cli {
 namespace {
@@ -70,8 +71,7 @@ int run_snapshot(const SnapshotFlags& flags) {
   }
   const auto written = write_file(flags.output.empty() ? "-" : flags.output, doctor::to_json(bundle));
   if (!written) return report(written.error());
-  if (!flags.output.empty() && flags.output != "-" && ::isatty(STDERR_FILENO) == 1)
-    fmt::print(stderr, "{}", sources);
+  if (!flags.output.empty() && flags.output != "-" && ::isatty(STDERR_FILENO) == 1) say("{}", sources);
   return kFine;
 }
 
@@ -101,12 +101,14 @@ void add_redact_flags(CLI::App& app, RedactFlags& flags) {
 }
 
 void add_collect_flags(CLI::App& app, doctor::CollectOptions& options) {
-  app.add_option("--role", options.role, "what this host is in the test: sender, receiver")
-      ->transform(
-          CLI::CheckedTransformer(std::map<std::string, doctor::Role>{{"sender", doctor::Role::kSender},
-                                                                      {"receiver", doctor::Role::kReceiver}})
-              .description(""))
-      ->type_name("ROLE");
+  app.add_option_function<std::string>(
+         "--role",
+         [&options](const std::string& role) {
+           options.role = role == "sender" ? doctor::Role::kSender : doctor::Role::kReceiver;
+         },
+         "what this host is in the test: sender, receiver")
+      ->type_name("ROLE")
+      ->check(CLI::IsMember({"sender", "receiver"}));
   app.add_option("--limit", options.limits.seconds, "seconds that one source may take")
       ->capture_default_str()
       ->check(finite_range(0.05, 60));

@@ -10,6 +10,7 @@
 #include "cli/write_file.h"
 #include "doctor/suite/compare.h"
 #include "doctor/suite/suite.h"
+#include "net/say.h"
 
 namespace mroce::cli {
 namespace {
@@ -201,7 +202,7 @@ Outcome<int> run_suite(SuiteFlags& flags) {
   doctor::SuiteResults results = suite.run();
   progress.wipe();
   if (suite.interrupted()) {
-    fmt::print(stderr, "mroce: interrupted; what was started has been ended, nothing is written\n");
+    say("mroce: interrupted; what was started has been ended, nothing is written\n");
     return 128 + signals.received();
   }
   std::optional<doctor::Comparison> comparison;
@@ -260,7 +261,9 @@ void add_doctor_suite(CLI::App& doctor, int& exit_code) {
   suite->add_option("--hosts", flags->hosts, "two or more; =ADDRESS where the name is not one")
       ->type_name("A[=ADDRESS],B,…")
       ->required();
-  suite->add_option("--launcher", flags->launcher, "what puts a command on a host")->capture_default_str();
+  suite->add_option("--launcher", flags->launcher, "what puts a command on a host")
+      ->type_name("WORDS")
+      ->capture_default_str();
   suite->add_option("--device", flags->device, "RDMA devices, one rail each; auto: all with a link")
       ->type_name("DEV[@GID],…")
       ->capture_default_str();

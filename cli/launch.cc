@@ -13,6 +13,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/base/text.h"
+
 namespace mroce::cli {
 namespace {
 
@@ -117,9 +119,22 @@ Outcome<std::filesystem::path> library_folder() {
   const bool in_build_tree = std::filesystem::exists(here / "../CMakeCache.txt", error);
   const std::filesystem::path folder =
       (here / (in_build_tree ? "../lib" : "../lib/mroce")).lexically_normal();
+  if (auto named = nameable(folder); !named) return tl::unexpected(named.error());
   if (std::filesystem::exists(folder / "libibverbs.so.1", error)) return folder;
   return failure(kEnvironment, fmt::format("there is no libibverbs.so.1 of mroce in {}", folder.string()),
                  in_build_tree ? "build the target mroce_verbs" : "install all of mroce");
+}
+
+// ld.so has no way to quote what separates the folders of LD_LIBRARY_PATH; "$" begins a token.
+Outcome<void> nameable(const std::filesystem::path& folder) {
+  const std::string text = folder.string();
+  const size_t at = text.find_first_of(":;$");
+  if (at == std::string::npos) return {};
+  return failure(kEnvironment,
+                 fmt::format("mroce lies in {}: programs cannot be told of a folder with '{}' in its name "
+                             "(LD_LIBRARY_PATH)",
+                             printable(text), text[at]),
+                 "move it to another folder");
 }
 
 std::string library_path_with(const std::filesystem::path& folder) {

@@ -17,6 +17,9 @@ namespace mroce::cli {
 // The folder with our libibverbs.so.1, found from where this binary lies: a build tree or an installation.
 Outcome<std::filesystem::path> library_folder();
 
+// Whether LD_LIBRARY_PATH can name it.
+Outcome<void> nameable(const std::filesystem::path& folder);
+
 struct LaunchPlan {
   std::vector<std::string> arguments;                            // the program first
   std::vector<std::pair<std::string, std::string>> environment;  // replaces variables of the same name

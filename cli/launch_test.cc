@@ -103,5 +103,15 @@ TEST(Launch, a_library_path_that_is_set_already_comes_second) {
   EXPECT_EQ(library_path_with("/ours"), "/ours");
 }
 
+TEST(Launch, a_folder_that_ld_so_would_take_for_two_is_refused) {
+  EXPECT_TRUE(nameable("/opt/mroce/lib"));
+  for (const char* folder : {"/opt/v1:2/lib", "/opt/a;b", "/opt/$LIB"}) {
+    const auto named = nameable(folder);
+    ASSERT_FALSE(named) << folder;
+    EXPECT_EQ(named.error().code, kEnvironment);
+    EXPECT_NE(named.error().cause.find(folder), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace mroce::cli

@@ -1,12 +1,17 @@
 // mroce: the command line. Wiring only.
 #include <fmt/format.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/outcome.h"
+#include "cli/parser.h"
 #include "cli/verbs.h"
 
 namespace mroce::cli {
@@ -16,6 +21,16 @@ constexpr const char* kFooter = R"(Examples:
   mroce run --loss 1 --stats -- ib_write_bw -d mroce0
   mroce demo
   mroce sim --fabric fat-tree:hosts=128 --load permutation:size=2M)";
+
+// A descriptor that our caller has closed would be the next file that is opened, and what is meant for a
+// person would go into it. So something stands there that takes nothing (writing to standard output must
+// still fail) or, for messages, everything. Programs that we start find it closed, as our caller wanted.
+void occupy_standard_descriptors() {
+  for (const auto& [fd, mode] :
+       {std::pair{STDIN_FILENO, O_WRONLY}, {STDOUT_FILENO, O_RDONLY}, {STDERR_FILENO, O_WRONLY}}) {
+    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", mode | O_CLOEXEC);  // the lowest one that is free: fd
+  }
+}
 
 int run_command_line(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
@@ -41,13 +56,15 @@ int run_command_line(int argc, char** argv) {
   add_doctor(app, rest, exit_code);
   add_comply(app, exit_code);
 
+  complete_parser(app);
+  if (const auto unknown = unknown_verb(app, words)) return report(*unknown);
+
   std::vector<std::string> reversed(words.rbegin(), words.rend());  // what CLI11 asks for
   try {
     app.parse(reversed);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error) == 0 ? kFine : kInternal;  // --help, --version
-    const bool nothing = words.empty();
-    return report({kUsage, nothing ? "which verb?" : error.what(), "see mroce --help"});
+    return report(refused_line(app, words, error));
   }
   return exit_code;
 }
@@ -61,6 +78,7 @@ bool output_is_whole() {
 }  // namespace mroce::cli
 
 int main(int argc, char** argv) {
+  mroce::cli::occupy_standard_descriptors();
   int exit_code = mroce::cli::kInternal;
   std::string what;
   try {

@@ -25,7 +25,8 @@ Outcome<void> OutputFile::open() {
     file_ = stdout;
     return {};
   }
-  const bool special = ::stat(name_.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+  // A link is not replaced: /dev/stdout is one, to a regular file if it is redirected.
+  const bool special = ::lstat(name_.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
   if (!special) temporary_ = fmt::format("{}.{}.part", name_, ::getpid());
   file_ = std::fopen((special ? name_ : temporary_).c_str(), special ? "we" : "wxe");
   if (file_ != nullptr) return {};

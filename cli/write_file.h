@@ -10,7 +10,7 @@
 namespace mroce::cli {
 
 // Text goes to a file beside the named one, which takes its name at the end; "-" is standard output. Files
-// that are no regular ones (/dev/stdout, a pipe) are written as they are.
+// that are no regular ones (/dev/stdout, a pipe, a link) are written as they are.
 class OutputFile {
  public:
   explicit OutputFile(std::string name) : name_(std::move(name)) {}

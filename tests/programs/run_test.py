@@ -82,12 +82,68 @@ class ExitStatus(unittest.TestCase):
             self.assertEqual(len(result.stderr.splitlines()), 1, (words, result.stderr))
             self.assertEqual(result.stdout, "")
 
+    def refused(self, *words, status=2):
+        """The one line on standard error."""
+        result = run(MROCE, *words)
+        self.assertEqual((result.returncode, result.stdout), (status, ""), (words, result.stderr))
+        self.assertEqual(len(result.stderr.splitlines()), 1, (words, result.stderr))
+        return result.stderr.strip()
+
+    def test_senseless_values_are_refused_with_cause_and_hint(self):
+        for words, cause in ((["--loss", ""], "--loss: its value is empty"), (["--paths", ""], "--paths: its value is empty"),
+                             (["--json", ""], "--json: its value is empty"), (["--trace", ""], "--trace: its value is empty"),
+                             (["--impair", ""], "--impair: its value is empty"), (["--impair", ";"], "no clause"),
+                             (["--loss", "1%%"], "--loss 1%%: not a percentage"), (["--impair", "loss=1%,path=40"], "0 to 31"),
+                             (["--impair", "loss=1%,loss=90%"], "stands twice"),
+                             (["--impair", "rate=1G queue=1M"], "separate items by commas: rate=1G,queue=1M"),
+                             (["--set", "addresses=127.0.0.1,127.0.0.1"], "named twice"),
+                             (["--set", "foo=1"], "no setting 'foo'; `mroce run --help` lists them"),
+                             (["--set", "loss=1"], "write impair=loss=1%")):
+            self.assertIn(cause, self.refused("run", *words, "--", "true"), words)
+
+    def test_a_verb_that_there_is_not_is_named(self):
+        self.assertEqual(self.refused("foo"), "mroce: there is no verb 'foo'; mroce --help lists them")
+        self.assertIn("did you mean mroce soak?", self.refused("soal"))
+        self.assertEqual(self.refused("run"), "mroce: which program? write mroce run -- PROGRAM ARGUMENTS, see mroce run --help")
+
+    def test_files_that_cannot_be_written_are_found_out_before_the_program_runs(self):
+        with support.scratch_folder() as folder:
+            line = self.refused("run", "--json", "/nonexistent/x", "--", "touch", folder / "ran", status=3)
+            self.assertIn("cannot write /nonexistent/x", line)
+            self.assertEqual(list(folder.iterdir()), [])
+
     def test_help_ends_in_three_examples(self):
         for verb in ([], ["run"], ["info"], ["demo"], ["bench"], ["bench", "endpoint"]):
             result = run(MROCE, *verb, "--help")
             self.assertEqual(result.returncode, 0, result.stderr)
             lines = result.stdout.rstrip().splitlines()
             self.assertEqual(lines[-4], "Examples:", verb)
+
+
+class ClosedStreams(unittest.TestCase):
+    """Nobody listens, or the disk is full: the exit status is what it would have been, and nothing else is written to."""
+
+    def test_a_closed_or_full_standard_error_ends_nothing(self):
+        for stderr in ("2>&-", "2>/dev/full"):
+            for words, status in (("run --stats -- true", 0), ("sim --fabric foo", 2), ("nonsense", 2), ("soak --runs 0", 2),
+                                  ("run -- /etc/passwd", 126), ("doctor analyze /nonexistent", 5)):
+                result = run("sh", "-c", f"exec {MROCE} {words} {stderr}")
+                self.assertEqual(result.returncode, status, (words, stderr, result.stderr))
+
+    def test_both_closed_is_an_error_of_the_output(self):
+        self.assertEqual(run("sh", "-c", f"exec {MROCE} info >&- 2>&-").returncode, 3)
+
+    def test_what_is_meant_for_a_closed_stream_does_not_go_into_a_file(self):
+        with support.scratch_folder() as folder:
+            for redirection in ("<&- >&- 2>&-", "2>&-"):
+                run("sh", "-c", f"exec {MROCE} run --stats --json out.json -- true {redirection}", cwd=folder)
+                self.assertEqual(json.loads((folder / "out.json").read_text()), [])
+
+    def test_the_program_finds_closed_what_its_user_has_closed(self):
+        for redirection, expected in (("", "0 1 2"), ("2>&-", "0 1"), ("<&-", "1 2")):
+            script = "for fd in 0 1 2; do test -e /proc/$$/fd/$fd && printf '%s ' $fd; done; true"
+            result = run("sh", "-c", f'exec "$0" run --no-view -- sh -c "$1" {redirection}', MROCE, script)
+            self.assertEqual(result.stdout.strip(), expected)
 
 
 class Signals(unittest.TestCase):
@@ -141,6 +197,61 @@ class Environment(unittest.TestCase):
             self.assertEqual(json.loads((folder / "out.json").read_text()), [])
             self.assertIn("no statistics", result.stderr)
             self.assertEqual([entry.name for entry in folder.iterdir()], ["out.json"], "something was left behind")
+
+    def test_a_loss_with_and_without_its_sign_is_the_same(self):
+        for loss in ("1", "1%"):
+            self.assertIn("MROCE_IMPAIR=loss=1%", run(MROCE, "run", "--loss", loss, "--", "env").stdout.splitlines())
+
+    def test_a_program_without_statistics_leaves_an_empty_list_and_a_sentence(self):
+        with support.scratch_folder() as folder:
+            result = run(MROCE, "run", "--json", folder / "out.json", "--", "sh", "-c", "kill -INT $$")
+            self.assertEqual(result.returncode, 128 + signal.SIGINT)
+            self.assertEqual(json.loads((folder / "out.json").read_text()), [])
+            self.assertEqual(len(result.stderr.splitlines()), 1)
+            self.assertIn("no statistics: the program used no mroce device, or a signal ended it", result.stderr)
+
+    def test_a_trace_that_the_disk_does_not_take_is_reported_once_and_in_the_statistics(self):
+        check = support.library_folder() / "../verbs/verbs_check"
+        with support.scratch_folder() as folder:
+            result = run(MROCE, "run", "--set", "addresses=127.0.0.1", "--trace", "/dev/full", "--stats", "--json",
+                         folder / "out.json", "--", check, "--case", "write", "--seed", "1", "--iterations", "1")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            processes = json.loads((folder / "out.json").read_text())
+            self.assertGreater(len(processes), 1)
+            for process in processes:
+                trace = process["trace"]
+                self.assertEqual((trace["file"], trace["packets"], trace["bytes"]), ("/dev/full", 0, 0))
+                self.assertGreater(trace["left_out"], 0)
+                self.assertEqual(trace["error"], "cannot write it: No space left on device")
+            said = [line for line in result.stderr.splitlines() if line.startswith("mroce: packets are missing in the trace /dev/full")]
+            self.assertEqual(len(said), len(processes), result.stderr)
+            self.assertIn("packets are missing: cannot write it: No space left on device", result.stderr)
+
+    def test_a_trace_that_is_whole_is_counted_in_the_statistics(self):
+        check = support.library_folder() / "../verbs/verbs_check"
+        with support.scratch_folder() as folder:
+            result = run(MROCE, "run", "--set", "addresses=127.0.0.1", "--trace", folder / "%p.pcapng", "--json",
+                         folder / "out.json", "--", check, "--case", "write", "--seed", "1", "--iterations", "1")
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            for process in json.loads((folder / "out.json").read_text()):
+                trace = process["trace"]
+                self.assertIsNone(trace["error"])
+                self.assertEqual(trace["left_out"], 0)
+                self.assertGreater(trace["packets"], 0)
+                self.assertEqual(trace["file"], str(folder / f"{process['pid']}.pcapng"))
+                self.assertEqual(trace["bytes"], os.stat(trace["file"]).st_size)
+
+    def test_a_folder_that_the_linker_cannot_be_told_of_is_an_error_and_not_a_program_without_a_device(self):
+        with support.scratch_folder() as folder:
+            (folder / "v1:2").mkdir()
+            mroce = support.install_copy(folder / "v1:2")
+            result = run(mroce, "run", "--", "ibv_devices")
+            self.assertEqual((result.returncode, result.stdout), (3, ""))
+            self.assertEqual(len(result.stderr.splitlines()), 1)
+            self.assertIn("with ':' in its name", result.stderr)
+            info = run(mroce, "info")
+            self.assertEqual(info.returncode, 0, info.stderr)
+            self.assertRegex(info.stdout, r"verbs library +mroce lies in .*':'")
 
     def test_the_program_that_lists_devices_loads_our_library(self):
         result = run(MROCE, "run", "--", "ibv_devices")
