@@ -27,8 +27,8 @@ std::string next_steps() {
   const std::string index = place ? std::to_string(place->gid_index) : "0";
   return fmt::format(
       "Try next:\n"
-      "  ./mroce run --loss 1 --stats -- ibv_rc_pingpong -g {0} & ./mroce run --loss 1 -- ibv_rc_pingpong -g "
-      "{0} 127.0.0.1\n"
+      "  ./mroce run --loss 1 --stats -- ibv_rc_pingpong -g {0} &\n"
+      "  ./mroce run --loss 1 -- ibv_rc_pingpong -g {0} 127.0.0.1\n"
       "  ./mroce info              devices, settings, and what this machine can do\n"
       "  ./mroce bench endpoint    goodput, latency, processor time, next to TCP\n",
       index);
@@ -52,11 +52,18 @@ constexpr Part kParts[] = {
     {"verified_data", demo_verified_data},
 };
 
+// Found out before the first part, not after a minute.
+Outcome<void> all_parts_ready() {
+  if (auto ready = demo_programs_ready(); !ready) return ready;
+  return demo_verified_data_ready();
+}
+
 int run_demo(const DemoOptions& options) {
   ordered_json all = {{"schema", "mroce-demo-1"}};
   std::vector<std::string> findings;
+  if (auto ready = all_parts_ready(); !ready) return report(ready.error());
   if (!options.json) {
-    fmt::print("RDMA over UDP between two processes of this machine (127.0.0.1), programs unmodified.\n\n{}",
+    fmt::print("RDMA over UDP between two processes of this machine (127.0.0.1),\nprograms unmodified.\n\n{}",
                load_note());
   }
   for (const Part& part : kParts) {

@@ -25,4 +25,8 @@ Outcome<DemoPart> demo_programs(const DemoOptions& options);
 Outcome<DemoPart> demo_path_failure(const DemoOptions& options);
 Outcome<DemoPart> demo_verified_data(const DemoOptions& options);
 
+// What the parts need, found out before the first one begins.
+Outcome<void> demo_programs_ready();
+Outcome<void> demo_verified_data_ready();
+
 }  // namespace mroce::cli

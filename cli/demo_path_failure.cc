@@ -20,6 +20,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr size_t kColumns = 68;
 constexpr double kInterval = 0.02;
 constexpr double kReturnWithin = 1;  // seconds; later is a finding
 
@@ -35,9 +36,9 @@ std::string bars(const std::vector<double>& values) {
   return text;
 }
 
-// Means of as many samples each as give about 70 values.
+// Means of as many samples each as fit beside their names in 80 columns.
 std::vector<double> thinned(const std::vector<double>& values) {
-  const size_t group = std::max<size_t>(1, (values.size() + 69) / 70);
+  const size_t group = std::max<size_t>(1, (values.size() + kColumns - 1) / kColumns);
   std::vector<double> means;
   for (size_t i = 0; i < values.size(); i += group) {
     const size_t end = std::min(i + group, values.size());
@@ -67,8 +68,9 @@ std::string text_of(const std::vector<Sample>& samples, const Outage& outage, co
   };
   return fmt::format(
       "{}\n  goodput  {}\n  path 1   {}\n"
-      "  At {:.1f} s path 1 of 4 goes dark. Before: {:.1f} Gbit/s; slowest {:.0f} ms: {:.1f} Gbit/s;\n"
-      "  back above {:.0f} % of before {}. At {:.1f} s the path returns and carries data {}.\n",
+      "  At {:.1f} s path 1 of 4 goes dark. Before: {:.1f} Gbit/s;\n"
+      "  slowest {:.0f} ms: {:.1f} Gbit/s; back above {:.0f} % of before {}.\n"
+      "  At {:.1f} s the path returns and carries data {}.\n",
       styled(STDOUT_FILENO, Style::kBold, "2. A path dies and returns"), bars(thinned(goodput)),
       bars(thinned(path_rate(samples, outage.path))), outage.down_s, recovery.before_gbps, kInterval * 1000,
       recovery.worst_gbps, kBackShare * 100, time_text(recovery.recovered_s), outage.up_s,

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -48,6 +50,14 @@ std::vector<Row> rows_for(bool quick) {
       {{"ib_write_lat", {"-s", "8"}, Measures::kLatency, 500}, "ib_write_lat 8 B", "us", 1, !quick},
   };
   return rows;
+}
+
+bool is_in_path(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (::access((folder + "/" + program).c_str(), X_OK) == 0) return true;
+  return false;
 }
 
 struct Cell {
@@ -234,15 +244,23 @@ DemoPart Matrix::part() const {
   const auto first = cells_.find({rows_.front().label, 0});
   const double writes = first == cells_.end() ? 0 : median(first->second.values);
   part.text = fmt::format(
-      "{}\n{}\n{}\n  For scale: kernel TCP (cubic, calls of 256 KiB) moved {:.1f} Gbit/s in the same "
-      "minute;\n"
-      "  {} without loss is {:.2f} of that.\n",
+      "{}\n{}\n{}\n  For scale: kernel TCP (cubic, calls of 256 KiB) moved {:.1f} Gbit/s in the\n"
+      "  same minute; {} without loss is {:.2f} of that.\n",
       styled(STDOUT_FILENO, Style::kBold, "1. Unmodified programs over four paths, at rising loss"), table(),
       books(), median(tcp_), rows_.front().label, median(tcp_) > 0 ? writes / median(tcp_) : 0);
   return part;
 }
 
 }  // namespace
+
+Outcome<void> demo_programs_ready() {
+  if (const auto place = perftest_place(); !place) return tl::unexpected(place.error());
+  for (const Row& row : rows_for(false)) {
+    if (!is_in_path(row.program.name))
+      return failure(kEnvironment, row.program.name + " is not in PATH", "install the package perftest");
+  }
+  return {};
+}
 
 Outcome<DemoPart> demo_programs(const DemoOptions& options) {
   auto place = perftest_place();

@@ -42,7 +42,7 @@ Outcome<std::string> find_checker(const std::filesystem::path& libraries) {
     if (std::filesystem::exists(path, error)) return path.string();
   }
   return failure(kEnvironment, "verbs_check is not beside the libraries in " + libraries.string(),
-                 "build everything");
+                 "build or install all of mroce");
 }
 
 struct Books {
@@ -84,6 +84,13 @@ Outcome<void> check(const std::filesystem::path& libraries, const std::string& p
 
 }  // namespace
 
+Outcome<void> demo_verified_data_ready() {
+  const auto libraries = library_folder();
+  if (!libraries) return tl::unexpected(libraries.error());
+  if (const auto program = find_checker(*libraries); !program) return tl::unexpected(program.error());
+  return {};
+}
+
 Outcome<DemoPart> demo_verified_data(const DemoOptions& options) {
   const auto libraries = library_folder();
   if (!libraries) return tl::unexpected(libraries.error());
@@ -110,7 +117,7 @@ Outcome<DemoPart> demo_verified_data(const DemoOptions& options) {
                             {"duplicated", books.duplicated},
                             {"corrupted", books.corrupted}};
   part.text +=
-      fmt::format("  while {} datagrams were dropped, {} overtaken, {} doubled, {} damaged (seed {})\n",
+      fmt::format("  while {} datagrams were dropped, {} overtaken, {} doubled, {} damaged\n  (seed {})\n",
                   grouped(books.dropped), grouped(books.reordered), grouped(books.duplicated),
                   grouped(books.corrupted), seed);
   return part;

@@ -171,8 +171,8 @@ void add_doctor_export(CLI::App& doctor, int& exit_code) {
       ->excludes(listen);
   verb->add_option(
           "--interval", flags->interval_s,
-          "seconds: files and counters are read again when older (default 1), or between two writings "
-          "of the text file (default 15)")
+          "seconds: files and counters are read again when older (1 if not given), or between two writings "
+          "of the text file (15)")
       ->type_name("S")
       ->check(finite_range(0.01, 86400));
   verb->add_flag("--live", flags->live, "this machine's counters beside those of the files");

@@ -4,6 +4,7 @@ import json
 import subprocess
 import unittest
 
+import support
 from support import MROCE, environment
 
 
@@ -60,6 +61,18 @@ class Bench(unittest.TestCase):
 
 
 class Demo(unittest.TestCase):
+    def test_a_copy_that_lacks_a_part_says_so_before_the_first_one(self):
+        with support.scratch_folder() as folder:
+            mroce = support.install_copy(folder)  # without verbs_check
+            result = subprocess.run([mroce, "demo", "--short"], capture_output=True, text=True, timeout=60, check=False,
+                                    env=environment())
+            self.assertEqual((result.returncode, result.stdout), (3, ""))
+            self.assertRegex(result.stderr, "^mroce: verbs_check is not beside the libraries in .*\n$")
+            result = subprocess.run([mroce, "demo", "--short"], capture_output=True, text=True, timeout=60, check=False,
+                                    env=environment(PATH="/nonexistent"))
+            self.assertEqual((result.returncode, result.stdout), (3, ""))
+            self.assertEqual(result.stderr, "mroce: ib_write_bw is not in PATH; install the package perftest\n")
+
     def test_the_short_demo_finds_nothing_amiss(self):
         demo = json_of("demo", "--short", "--json")
         self.assertEqual(demo["findings"], [])
