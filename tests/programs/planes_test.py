@@ -48,6 +48,12 @@ class TwoHosts:
     def link(self, side, plane, state):
         ip("-n", self.names[side], "link", "set", f"p{plane}", state)
 
+    def is_up(self, side, plane):
+        """Whether the kernel has opened the link for traffic. Of a link that returns it may take a second to say so: it
+        handles such events once a second."""
+        text = subprocess.check_output(["ip", "-n", self.names[side], "-j", "link", "show", f"p{plane}"])
+        return json.loads(text)[0]["operstate"] == "UP"
+
     def received(self, side, unit="packets"):
         """What the interfaces have received, one figure a plane."""
         text = subprocess.check_output(["ip", "-n", self.names[side], "-s", "-j", "link", "show"])
@@ -79,18 +85,20 @@ class Watch:
     def through(self, seconds):
         """Observes for so long, and longer if that is needed for a hundred messages."""
         start, first = time.monotonic(), self.total
-        while time.monotonic() - start < seconds or self.total - first < 100 * MESSAGE:
-            self.sample()
+        self.until(lambda _: time.monotonic() - start >= seconds and self.total - first >= 100 * MESSAGE,
+                   "a hundred messages")
+
+    def until(self, condition, what):
+        """Observes until the condition holds for the planes' bytes; returns the seconds that this took."""
+        start = time.monotonic()
+        while not condition(self.sample()):
             if time.monotonic() - start > 30:
-                raise AssertionError("hardly any data in 30 s")
+                raise AssertionError(f"{what} did not happen within 30 s")
+        return time.monotonic() - start
 
     def until_data_on(self, plane):
-        """Seconds until this plane has received a message's worth from now on."""
-        start, first = time.monotonic(), self.sample()[plane]
-        while self.sample()[plane] < first + MESSAGE:
-            if time.monotonic() - start > 30:
-                raise AssertionError(f"no data on plane {plane} in 30 s")
-        return time.monotonic() - start
+        first = self.sample()[plane]
+        return self.until(lambda planes: planes[plane] >= first + MESSAGE, f"data on plane {plane}")
 
 
 def between(hosts, program, arguments, options=(), user_prefix=()):
@@ -131,10 +139,7 @@ class ProgramMatrix(Assertions):
                 with self.subTest(program=program, arguments=arguments, user=user):
                     with between(hosts, program, arguments, options, prefix) as pair:
                         pair.finish()
-                        self.assert_pair_used(pair, 0.01, PLANES)
-                        for process in (pair.client.stats(), pair.server.stats()):
-                            planes = {path["plane"] for path in process["connections"][0]["paths"]}
-                            self.assertEqual(planes, set(range(PLANES)))
+                        self.assert_pair_used(pair, 0.01, set(range(PLANES)))
 
     def test_everything_passes_at_1_percent_loss(self):
         self.check("root")
@@ -150,7 +155,7 @@ class Planes(Assertions):
         for mtu in (1500, 9000):
             with self.subTest(mtu=mtu), TwoHosts(mtu) as hosts, write_between(hosts, 3) as pair:
                 pair.finish()
-                connection = pair.client.stats()["connections"][0]
+                connection = support.busiest(pair.client.stats()["connections"])
                 self.assertEqual(connection["payload_mtu_bytes"], 4096 if mtu == 9000 else 1408)
                 self.assertEqual({path["plane"] for path in connection["paths"]}, set(range(PLANES)))
                 self.assert_paths_share(connection, 0.1)
@@ -162,11 +167,12 @@ class Planes(Assertions):
             hosts.link(0, 2, "down")
             watch.through(1)
             hosts.link(0, 2, "up")
+            kernel_took = watch.until(lambda _: hosts.is_up(0, 2) and hosts.is_up(1, 2), "the kernel opening the link")
             returned_after = watch.until_data_on(2)
             watch.through(1)
             pair.finish()
-            print(f"longest stall {watch.longest_stall * 1e3:.0f} ms, data on the link {returned_after * 1e3:.0f} ms "
-                  "after its return")
+            print(f"longest stall {watch.longest_stall * 1e3:.0f} ms; the kernel opened the link after "
+                  f"{kernel_took * 1e3:.0f} ms, it carried data {returned_after * 1e3:.0f} ms later")
             self.assertLess(watch.longest_stall, 1)
             self.assertLess(returned_after, 1)
             for process in (pair.client.stats(), pair.server.stats()):
