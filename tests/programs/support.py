@@ -10,6 +10,7 @@ import math
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -18,6 +19,8 @@ import unittest
 
 MROCE = pathlib.Path(os.environ["MROCE_BINARY"])
 PATIENCE = 120  # seconds until a program that should have ended counts as hanging
+ENOUGH_DROPS = 10  # expected ones, from which on a count can be judged: without any once in 22,000 runs
+ENOUGH_FOR_SHARES = 400  # packets; four even shares of so many are seven standard deviations above 10 %
 
 
 def library_folder():
@@ -97,6 +100,26 @@ def install_copy(folder):
     for library in library_folder().glob("lib*.so*"):
         shutil.copy2(library, folder / "lib" / "mroce" / library.name, follow_symlinks=False)
     return folder / "bin" / "mroce"
+
+
+@contextlib.contextmanager
+def user(name):
+    """Inside, MROCE is a binary that this user may run. Yields the prefix of a command that runs as "nobody", or, for
+    "root", as whoever runs the tests."""
+    global MROCE
+    if name == "root":
+        yield []
+        return
+    with scratch_folder() as folder:
+        ours, MROCE = MROCE, install_copy(folder)
+        try:
+            yield as_nobody([])
+        finally:
+            MROCE = ours
+
+
+def needs_root(test):
+    return unittest.skipUnless(is_root(), "becoming somebody else needs root")(test)
 
 
 def gid_index(address, prefix=()):
@@ -193,34 +216,68 @@ class Running:
             return listens(self.process.pid, port)
         wait_until(ready, f"{self.name} listening on port {port}")
 
-    def mapped_verbs_libraries(self):
-        """Paths of libibverbs as mapped by the program, from /proc/PID/maps."""
-        found = set()
+    def verbs_programs(self):
+        """Process id and path of libibverbs, from /proc/PID/maps, of each process that has loaded it."""
+        found = {}
         for pid in children(self.process.pid):
             with contextlib.suppress(OSError):
                 for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
                     path = line.split(maxsplit=5)[-1]
                     if "libibverbs" in path:
-                        found.add(path)
+                        found.setdefault(pid, set()).add(path)
+        return found
+
+    def wait_for_verbs_programs(self):
+        """The kernel's list of children may leave one out while another ends, so that one look is not enough."""
+        found = {}
+
+        def ready():
+            if not self.alive():
+                raise AssertionError(f"{self.name} ended early: {self.command}\n{self.log()}")
+            found.update(self.verbs_programs())
+            return found
+        wait_until(ready, f"{self.name} loading libibverbs")
         return found
 
 
+@contextlib.contextmanager
+def stopped(pids):
+    """Inside, these processes stand still; their kernel goes on accepting connections."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def libraries_of(programs):
+    return set().union(*programs.values())
+
+
 class Pair:
-    """A server and a client of a program that connects over TCP and talks over verbs."""
+    """A server and a client of a program that connects over TCP and talks over verbs. The server stands still until the
+    client has loaded its libraries, so that the maps of both can be read however short the run is."""
 
     def __init__(self, server, client, port, server_options=(), client_options=(), server_prefix=(), client_prefix=()):
         self._stack = contextlib.ExitStack()
         folder = self._stack.enter_context(scratch_folder())
+        folder.chmod(0o777)  # the programs, whoever they run as, write their statistics here
         self.server = Running(server, server_options, server_prefix, folder, "server")
         self._stack.callback(self.server.kill)
         try:
             self.server.wait_for_listener(port)
-            self.server_libraries = self.server.mapped_verbs_libraries()
-            self.client = Running(client, client_options, client_prefix, folder, "client")
+            serving = self.server.wait_for_verbs_programs()
+            self.server_libraries = libraries_of(serving)
+            with stopped(serving):
+                self.client = Running(client, client_options, client_prefix, folder, "client")
+                self._stack.callback(self.client.kill)
+                self.client_libraries = libraries_of(self.client.wait_for_verbs_programs())
         except BaseException:
             self._stack.close()
             raise
-        self._stack.callback(self.client.kill)
 
     def __enter__(self):
         return self
@@ -238,11 +295,26 @@ class Pair:
                                  f"--- server: {self.server.command}\n{self.server.log()}")
 
 
-def perftest(program, arguments=(), options=(), **more):
-    """A perftest program against itself over 127.0.0.1."""
+def loopback_pair(common, options, prefix):
     port = free_tcp_port()
-    common = [program, "-d", "mroce0", "-x", gid_index("127.0.0.1"), "-p", port, "-F", *arguments]
-    return Pair(common, [*common, "127.0.0.1"], port, options, options, **more)
+    common = [*common, "-p", port]
+    return Pair(common, [*common, "127.0.0.1"], port, options, options, prefix, prefix)
+
+
+def perftest(program, arguments=(), options=(), prefix=()):
+    """A perftest program against itself over 127.0.0.1."""
+    common = [program, "-d", "mroce0", "-x", gid_index("127.0.0.1"), "-F", *arguments]
+    return loopback_pair(common, options, prefix)
+
+
+def pingpong(program, arguments=(), options=(), prefix=()):
+    """A program of ibverbs-utils against itself over 127.0.0.1."""
+    return loopback_pair([program, "-d", "mroce0", "-g", gid_index("127.0.0.1"), *arguments], options, prefix)
+
+
+def busiest(connections):
+    """Two ends that open at once may leave a connection that carried next to nothing beside the one they use."""
+    return max(connections, key=lambda connection: connection["counters"]["data_packets_sent"])
 
 
 class Assertions(unittest.TestCase):
@@ -261,6 +333,33 @@ class Assertions(unittest.TestCase):
         self.assertGreater(sum(sent), 0)
         for path, count in zip(connection["paths"], sent):
             self.assertGreater(count, at_least * sum(sent), f"path {path['id']} sent {count} of {sum(sent)}: {sent}")
+
+    def assert_pair_used(self, pair, probability, planes=frozenset({0})):
+        """What must hold after every run of a pair: the library was ours, drops are as ordered and repaired by sending
+        again, and all paths carried data. A process is judged by what it sent enough of; one at least must have."""
+        for mapped in (pair.client_libraries, pair.server_libraries):
+            self.assert_library_is_ours(mapped)
+        drops_judged = repairs_judged = shares_judged = 0
+        for process in (pair.client.stats(), pair.server.stats()):
+            self.assertEqual(process["counters"]["connections_failed"], 0)
+            out = process["impairment"]["out"]
+            if out["offered"] * probability >= ENOUGH_DROPS or probability == 0:
+                self.assert_drops_match(out, probability)
+                drops_judged += 1
+            for connection in process["connections"]:
+                counters = connection["counters"]
+                if probability > 0 and counters["data_packets_sent"] * probability >= ENOUGH_DROPS:
+                    self.assertGreater(counters["retransmissions"], 0)
+                    repairs_judged += 1
+                if counters["data_packets_sent"] >= ENOUGH_FOR_SHARES:
+                    self.assertEqual(len(connection["paths"]), 4)
+                    self.assertEqual({path["plane"] for path in connection["paths"]}, planes)
+                    self.assert_paths_share(connection, 0.1)
+                    shares_judged += 1
+        self.assertGreater(drops_judged, 0, "nobody sent enough to judge the drops")
+        self.assertGreater(shares_judged, 0, "nobody sent enough to judge the shares of the paths")
+        if probability > 0:
+            self.assertGreater(repairs_judged, 0, "nobody sent enough to judge the retransmissions")
 
     def assert_library_is_ours(self, mapped):
         folder = str(library_folder())

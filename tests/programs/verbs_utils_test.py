@@ -4,42 +4,50 @@ import subprocess
 import unittest
 
 import support
-from support import MROCE, Assertions, Pair, environment
-
-
-def pingpong(program, arguments, options):
-    port = support.free_tcp_port()
-    common = [program, "-d", "mroce0", "-g", support.gid_index("127.0.0.1"), "-p", port, *arguments]
-    return Pair(common, [*common, "127.0.0.1"], port, options, options)
+from support import MROCE, Assertions, environment, pingpong
 
 
 class Pingpong(Assertions):
-    def check(self, program, arguments, options=()):
-        with pingpong(program, arguments, options) as pair:
-            pair.finish()
-            self.assert_library_is_ours(pair.server_libraries)
-            self.assertIn("bytes in", pair.client.log())
-            return pair.client.stats(), pair.server.stats()
+    """program, arguments; each run is long enough for all that assert_pair_used() says."""
 
-    def test_rc_validates_what_it_receives(self):
-        self.check("ibv_rc_pingpong", ["-c"])
+    PROGRAMS = (
+        ("ibv_rc_pingpong", ["-c", "-n", "1200"]),
+        ("ibv_rc_pingpong", ["-e", "-c", "-n", "1200"]),
+        ("ibv_srq_pingpong", ["-c", "-n", "1200"]),
+        ("ibv_srq_pingpong", ["-e", "-c", "-n", "1200"]),
+    )
+
+    def check(self, loss_percent, user="root"):
+        options = ["--paths", "4", "--set", "seed=20261", *(["--loss", str(loss_percent)] if loss_percent else [])]
+        with support.user(user) as prefix:
+            for program, arguments in self.PROGRAMS:
+                with self.subTest(program=program, arguments=arguments, loss=loss_percent, user=user):
+                    with pingpong(program, arguments, options, prefix) as pair:
+                        pair.finish()
+                        self.assert_pair_used(pair, loss_percent / 100)
+                        self.assertIn("bytes in", pair.client.log())
+
+    def test_pingpongs_validate_what_they_receive_without_loss(self):
+        self.check(0)
+
+    def test_pingpongs_validate_what_they_receive_at_1_percent_loss(self):
+        self.check(1)
+
+    def test_pingpongs_validate_what_they_receive_at_10_percent_loss(self):
+        self.check(10)
+
+    @support.needs_root
+    def test_pingpongs_validate_what_they_receive_at_1_percent_loss_for_an_ordinary_user(self):
+        self.check(1, "nobody")
 
     def test_rc_validates_what_it_receives_over_a_bad_network(self):
-        client, server = self.check("ibv_rc_pingpong", ["-c", "-s", "65536"],
-                                    ["--impair", "loss=2%,reorder=5%:200us,duplicate=1%,corrupt=0.5%"])
-        self.assertGreater(client["impairment"]["out"]["dropped"] + server["impairment"]["out"]["dropped"], 0)
-
-    def test_rc_sleeping_on_events(self):
-        self.check("ibv_rc_pingpong", ["-e", "-n", "500"])
-
-    def test_srq_with_16_queue_pairs(self):
-        self.check("ibv_srq_pingpong", [])
-
-    def test_srq_with_16_queue_pairs_at_5_percent_loss(self):
-        self.check("ibv_srq_pingpong", ["-n", "200"], ["--loss", "5"])
-
-    def test_srq_sleeping_on_events(self):
-        self.check("ibv_srq_pingpong", ["-e", "-n", "200"])
+        with pingpong("ibv_rc_pingpong", ["-c", "-s", "65536"],
+                      ["--impair", "loss=2%,reorder=5%:200us,duplicate=1%,corrupt=0.5%", "--set", "seed=20261"]) as pair:
+            pair.finish()
+            for process in (pair.client.stats(), pair.server.stats()):
+                out = process["impairment"]["out"]
+                for what in ("dropped", "reordered", "duplicated", "corrupted"):
+                    self.assertGreater(out[what], 0, what)
 
 
 class Listing(unittest.TestCase):
