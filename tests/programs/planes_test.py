@@ -129,7 +129,7 @@ class ProgramMatrix(Assertions):
         ("ib_write_lat", ["-s", "2", "-n", "1200"]),
         ("ib_write_lat", ["-s", "65536", "-n", "100"]),
         ("ibv_rc_pingpong", ["-c", "-n", "1200"]),
-        ("ibv_srq_pingpong", ["-n", "1200"]),
+        ("ibv_srq_pingpong", ["-c", "-n", "1200"]),
     )
 
     def check(self, user):
