@@ -1,5 +1,5 @@
-"""Two hosts with four links between them (network namespaces, four veth pairs): the unmodified programs with loss on top,
-and links that fail and return during a run."""
+"""Two hosts with four links between them (network namespaces, four veth pairs): the unmodified programs with loss on
+top, and links that fail and return during a run."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ import support
 from support import Assertions, Pair, ip, network_namespaces
 
 PLANES = 4
-MESSAGE = 65536  # bytes; fewer than one message in a while are no progress: probes and acknowledgements pass even in a stall
+MESSAGE = 65536  # bytes; less than one message is no progress: probes and acknowledgements pass even in a stall
 
 
 class TwoHosts:
@@ -133,7 +133,7 @@ class ProgramMatrix(Assertions):
     )
 
     def check(self, user):
-        options = ["--loss", "1", "--set", "seed=20261"]
+        options = ["--loss", "1%", "--set", "seed=20261"]
         with support.user(user) as prefix, TwoHosts() as hosts:
             for program, arguments in self.PROGRAMS:
                 with self.subTest(program=program, arguments=arguments, user=user):

@@ -41,8 +41,8 @@ class Pingpong(Assertions):
         self.check(1, "nobody")
 
     def test_rc_validates_what_it_receives_over_a_bad_network(self):
-        with pingpong("ibv_rc_pingpong", ["-c", "-s", "65536"],
-                      ["--impair", "loss=2%,reorder=5%:200us,duplicate=1%,corrupt=0.5%", "--set", "seed=20261"]) as pair:
+        bad = ["--impair", "loss=2%,reorder=5%:200us,duplicate=1%,corrupt=0.5%", "--set", "seed=20261"]
+        with pingpong("ibv_rc_pingpong", ["-c", "-s", "65536"], bad) as pair:
             pair.finish()
             for process in (pair.client.stats(), pair.server.stats()):
                 out = process["impairment"]["out"]
