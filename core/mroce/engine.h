@@ -30,8 +30,8 @@
 #include "core/base/time.h"
 #include "core/mroce/burst.h"
 #include "core/mroce/config.h"
-#include "core/mroce/handles.h"
 #include "core/mroce/memory.h"
+#include "core/rdma/handles.h"
 #include "core/rdma/types.h"
 #include "core/trace/counters.h"
 
