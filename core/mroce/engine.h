@@ -153,8 +153,6 @@ class Engine {
   void on_receive_overflow(Time now, uint64_t datagrams);
   // The network refused a burst on this path (ENETUNREACH, EPERM, …); the packets count as sent and lost.
   void on_send_error(Time now, uint32_t port);
-  // A new local address; appended to the port table. Returns its index, or an error when the table is full.
-  Result<uint32_t> add_port(const LocalPort& port);
 
   // ---- commands: protection domains, memory regions
   // ----------------------------------------------------------

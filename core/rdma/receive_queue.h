@@ -56,8 +56,6 @@ class ReceiveQueue {
       visit(id);
     }
   }
-  // As created: empty, numbering from 0, memory given back. (A QP goes to RESET.)
-  void reset();
 
  private:
   struct Entry {
