@@ -104,11 +104,6 @@ void Connection::take_init_ack(const Packet& packet) {
   Tester::check(sealing_->open(all).has_value(), "the tag of INIT_ACK is wrong");
 }
 
-void Connection::open_as_acceptor() {
-  answer_init(
-      tester_.expect([](const Packet& p) { return p.is(Type::kInit) && p.init; }, "INIT of the target"));
-}
-
 void Connection::answer_init(const Packet& init_packet, const SendOptions& options) {
   peer_ = *init_packet.init;
   base_ = peer_->first_cpsn;

@@ -71,8 +71,7 @@ class Connection {
   Sealing& sealing() { return *sealing_; }
   size_t init_bytes() const;  // of the padded datagram
   void send_init(const SendOptions& options = {});
-  const Packet& open();     // as initiator: INIT, INIT_ACK
-  void open_as_acceptor();  // waits for INIT, answers it
+  const Packet& open();  // as initiator: INIT, INIT_ACK
   void answer_init(const Packet& init_packet, const SendOptions& options = {});  // with INIT_ACK
   void take_init_ack(const Packet& packet);
   const wire::Init& peer() const { return *peer_; }

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "net/endpoint_test_support.h"
+#include "net/test_support.h"
 
 namespace mroce::net {
 namespace {
@@ -199,7 +200,7 @@ std::vector<std::string> times_of(const std::string& path) {
 }
 
 TEST(TrafficTrace, does_not_step_back_in_time_when_something_arrives_during_a_command) {
-  if (std::system("command -v tshark >/dev/null 2>&1") != 0) GTEST_SKIP() << "no tshark on this host";
+  if (std::system("command -v tshark >/dev/null 2>&1") != 0) MROCE_CANNOT("no tshark on this host");
   const std::string path = ::testing::TempDir() + "mroce-traffic-" + std::to_string(getpid()) + ".pcapng";
   EndpointPair pair(Overrides{}, Overrides{{"trace", path}});
   ASSERT_TRUE(pair.a.endpoint && pair.b.endpoint);

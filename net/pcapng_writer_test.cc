@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <memory>
 
+#include "net/test_support.h"
+
 namespace mroce::net {
 namespace {
 
@@ -48,7 +50,7 @@ TracedDatagram datagram(const char* from, const char* to) {
 }
 
 TEST(PcapngWriter, tshark_reads_back_addresses_ports_ecn_lengths_times_and_comments) {
-  if (!has_tshark()) GTEST_SKIP() << "no tshark on this host";
+  if (!has_tshark()) MROCE_CANNOT("no tshark on this host");
   const TraceFile file;
   {
     auto writer = PcapngWriter::open(file.path());
@@ -89,7 +91,7 @@ TEST(PcapngWriter, stops_at_the_maximum_size_and_says_so) {
     EXPECT_GE(writer->written(), 8u);
   }
   EXPECT_LE(std::filesystem::file_size(file.path()), kMaxBytes + 1500);
-  if (!has_tshark()) GTEST_SKIP() << "no tshark on this host";
+  if (!has_tshark()) MROCE_CANNOT("no tshark on this host");
   EXPECT_THAT(output_of("tshark -r " + file.path() + " -T fields -e frame.comment 2>&1"),
               HasSubstr("the trace has reached its maximum size"));
 }

@@ -138,7 +138,7 @@ TEST_F(WireTest, a_refused_burst_is_reported_once_with_its_port) {
 }
 
 TEST_F(WireTest, a_trace_shows_what_was_sent_dropped_and_received) {
-  if (!has_tshark()) GTEST_SKIP() << "no tshark on this host";
+  if (!has_tshark()) MROCE_CANNOT("no tshark on this host");
   const TraceFile file;
   Wire link = traced_wire("loss=100%,path=1", file);
   link.send(kStart, burst(3));
@@ -179,7 +179,7 @@ int expect_the_order_of_the_transport(const std::vector<std::string>& numbers) {
 }
 
 TEST_F(WireTest, a_trace_keeps_dropped_datagrams_in_their_places_among_those_sent) {
-  if (!has_tshark()) GTEST_SKIP() << "no tshark on this host";
+  if (!has_tshark()) MROCE_CANNOT("no tshark on this host");
   for (const char* clauses : {"loss=40%", "loss=40%,corrupt=20%", "loss=40%;ce=30%", "loss=95%"}) {
     SCOPED_TRACE(clauses);
     const TraceFile file;
@@ -198,7 +198,7 @@ TEST_F(WireTest, a_trace_keeps_dropped_datagrams_in_their_places_among_those_sen
 }
 
 TEST_F(WireTest, a_trace_keeps_dropped_datagrams_in_their_places_among_those_received) {
-  if (!has_tshark()) GTEST_SKIP() << "no tshark on this host";
+  if (!has_tshark()) MROCE_CANNOT("no tshark on this host");
   for (const char* clauses : {"loss=40%,dir=in", "loss=40%,corrupt=20%,dir=in", "loss=95%,dir=in"}) {
     SCOPED_TRACE(clauses);
     const TraceFile file;
@@ -214,7 +214,7 @@ TEST_F(WireTest, a_trace_keeps_dropped_datagrams_in_their_places_among_those_rec
 }
 
 TEST_F(WireTest, a_trace_shows_delayed_datagrams_when_they_left_and_never_steps_back_in_time) {
-  if (!has_tshark()) GTEST_SKIP() << "no tshark on this host";
+  if (!has_tshark()) MROCE_CANNOT("no tshark on this host");
   const TraceFile file;
   Wire link = traced_wire("loss=20%,path=0;delay=1ms,path=1", file);
   TxBurst late = burst(20);
@@ -231,7 +231,7 @@ TEST_F(WireTest, a_trace_shows_delayed_datagrams_when_they_left_and_never_steps_
 }
 
 TEST_F(WireTest, a_trace_keeps_dropped_datagrams_behind_the_delayed_ones_that_were_sent_before) {
-  if (!has_tshark()) GTEST_SKIP() << "no tshark on this host";
+  if (!has_tshark()) MROCE_CANNOT("no tshark on this host");
   for (const char* clauses : {"loss=30%,delay=1ms:500us", "loss=30%,delay=1ms,corrupt=10%,dir=in"}) {
     SCOPED_TRACE(clauses);
     const TraceFile file;
@@ -258,7 +258,7 @@ TEST_F(WireTest, a_trace_keeps_dropped_datagrams_behind_the_delayed_ones_that_we
 }
 
 TEST_F(WireTest, a_trace_says_what_the_kernel_refused) {
-  if (!has_tshark()) GTEST_SKIP() << "no tshark on this host";
+  if (!has_tshark()) MROCE_CANNOT("no tshark on this host");
   const TraceFile file;
   Wire link = traced_wire("", file);
   TxBurst sent = burst(2);
@@ -318,7 +318,7 @@ int fill_a_slow_link_and_lose_nothing() {
 
 TEST(WireOnASlowLink, a_full_socket_buffer_delays_a_burst_and_gives_it_up_only_after_its_time) {
   const int result = in_own_network(fill_a_slow_link_and_lose_nothing);
-  if (result == kNoNamespace || result == 76) GTEST_SKIP() << "no user namespaces or no tc on this host";
+  if (result == kNoNamespace || result == 76) MROCE_CANNOT("no user namespaces or no tc on this host");
   EXPECT_EQ(result, 0);
 }
 

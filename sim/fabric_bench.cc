@@ -3,17 +3,22 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <ctime>
 
-#include "cli/stopwatch.h"
 #include "sim/fat_tree.h"
 #include "sim/run.h"
 #include "sim/test_transport.h"
 #include "sim/workload_generators.h"
 
+// Of all threads of this process.
+double cpu_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
 int main(int argc, char** argv) {
   using namespace mroce::sim;
-  using mroce::cli::cpu_seconds;
   const auto argument = [&](int i, unsigned long fallback) {
     return argc > i ? std::strtoul(argv[i], nullptr, 10) : fallback;
   };
@@ -41,13 +46,13 @@ int main(int argc, char** argv) {
   TestTransportOptions transport;
   transport.window = 225;
   transport.spray = argument(5, 1) != 0;
-  const auto begin = mroce::cli::SteadyClock::now();
+  const auto begin = std::chrono::steady_clock::now();
   const double cpu = cpu_seconds();
   const auto result = run(*topology, options, workload->flows, [&](const HostContext& context) {
     return std::make_unique<TestTransport>(context, transport);
   });
   const double used = cpu_seconds() - cpu;
-  const double wall = mroce::cli::seconds_since(begin);
+  const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!result) {
     fmt::print(stderr, "{}\n", result.error());
     return 2;

@@ -30,8 +30,8 @@
 #include "core/base/time.h"
 #include "core/mroce/burst.h"
 #include "core/mroce/config.h"
-#include "core/mroce/handles.h"
 #include "core/mroce/memory.h"
+#include "core/rdma/handles.h"
 #include "core/rdma/types.h"
 #include "core/trace/counters.h"
 
@@ -153,8 +153,6 @@ class Engine {
   void on_receive_overflow(Time now, uint64_t datagrams);
   // The network refused a burst on this path (ENETUNREACH, EPERM, …); the packets count as sent and lost.
   void on_send_error(Time now, uint32_t port);
-  // A new local address; appended to the port table. Returns its index, or an error when the table is full.
-  Result<uint32_t> add_port(const LocalPort& port);
 
   // ---- commands: protection domains, memory regions
   // ----------------------------------------------------------

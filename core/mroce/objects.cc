@@ -121,11 +121,6 @@ void Engine::on_receive_overflow(Time now, uint64_t datagrams) {
 void Engine::on_send_error(Time, uint32_t) {
   // The packets count as sent; loss recovery and path health draw the conclusions, as for any other loss.
 }
-Result<uint32_t> Engine::add_port(const LocalPort& port) {
-  if (impl_->config.ports.size() >= 64) return fail(Errc::kNoMemory);
-  impl_->config.ports.push_back(port);
-  return static_cast<uint32_t>(impl_->config.ports.size() - 1);
-}
 bool Engine::poll_transmit(Time now, TxBurst& out) {
   return impl_->poll_transmit(now, out);
 }

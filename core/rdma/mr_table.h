@@ -15,7 +15,7 @@
 #include "core/base/error.h"
 #include "core/base/ring.h"
 #include "core/base/rng.h"
-#include "core/mroce/handles.h"
+#include "core/rdma/handles.h"
 #include "core/rdma/types.h"
 
 namespace mroce {

@@ -69,10 +69,4 @@ Status check_modify(QpState current, const QpAttr& attr, uint32_t mask, uint8_t 
   return {};
 }
 
-std::string_view name_of(QpState state) {
-  constexpr std::array<std::string_view, 7> kNames = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
-  const auto index = static_cast<size_t>(state);
-  return index < kNames.size() ? kNames[index] : "unknown";
-}
-
 }  // namespace mroce

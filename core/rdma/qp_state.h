@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
 #include "core/base/error.h"
 #include "core/rdma/types.h"
@@ -28,7 +27,5 @@ std::optional<QpTransition> transition(QpState from, QpState to);
 // out of range; READ and atomic depths may not exceed `max_rd_atomic`. Looks only at attributes that `mask`
 // names.
 Status check_modify(QpState current, const QpAttr& attr, uint32_t mask, uint8_t max_rd_atomic = 255);
-
-std::string_view name_of(QpState state);
 
 }  // namespace mroce

@@ -24,12 +24,6 @@ Status ReceiveQueue::post(const RecvWr& wr) {
   return {};
 }
 
-void ReceiveQueue::reset() {
-  begin_ = posted_ = 0;
-  entries_ = {};
-  sges_ = {};
-}
-
 void ReceiveQueue::grow() {
   const size_t size = entries_.empty() ? 8 : entries_.size() * 2;
   std::vector<Entry> entries(size);

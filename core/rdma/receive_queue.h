@@ -15,7 +15,7 @@
 #include "core/base/assert.h"
 #include "core/base/error.h"
 #include "core/base/ring.h"
-#include "core/mroce/handles.h"
+#include "core/rdma/handles.h"
 #include "core/rdma/types.h"
 
 namespace mroce {
@@ -56,8 +56,6 @@ class ReceiveQueue {
       visit(id);
     }
   }
-  // As created: empty, numbering from 0, memory given back. (A QP goes to RESET.)
-  void reset();
 
  private:
   struct Entry {

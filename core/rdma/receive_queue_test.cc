@@ -111,16 +111,6 @@ TEST(ReceiveQueue, flush_hands_out_everything_in_order_and_numbering_goes_on) {
   EXPECT_EQ(rq.posted(), 6u);
 }
 
-TEST(ReceiveQueue, reset_starts_numbering_again) {
-  ReceiveQueue rq(10, 1);
-  for (uint64_t i = 0; i < 6; ++i) ASSERT_TRUE(post(rq, i).has_value());
-  rq.reset();
-  EXPECT_EQ(rq.depth(), 0u);
-  EXPECT_EQ(rq.posted(), 0u);
-  ASSERT_TRUE(post(rq, 42).has_value());
-  EXPECT_EQ(rq.wr_id(0), 42u);
-}
-
 TEST(ReceiveQueue, counts_the_bytes_of_a_receive_above_four_gigabytes) {
   ReceiveQueue rq(1, 2);
   const std::vector<Sge> huge = {{0, 0xffffffff, 1}, {0, 0xffffffff, 1}};

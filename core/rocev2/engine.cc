@@ -280,9 +280,6 @@ Result<uint32_t> Engine::reg_mr(PdHandle pd, uint64_t addr, uint64_t length, uin
                                 uint32_t access_flags) {
   return impl_->regions.add({pd, addr, length, iova, access_flags, 0});
 }
-Status Engine::dereg_mr(uint32_t key) {
-  return impl_->regions.remove(key);
-}
 
 Result<uint32_t> Engine::create_qp(Time now, const QpParams& params) {
   Impl& i = *impl_;

@@ -28,8 +28,8 @@
 #include "core/base/error.h"
 #include "core/base/time.h"
 #include "core/mroce/burst.h"
-#include "core/mroce/handles.h"
 #include "core/mroce/memory.h"
+#include "core/rdma/handles.h"
 #include "core/rdma/types.h"
 #include "core/rocev2/config.h"
 #include "core/rocev2/counters.h"
@@ -138,7 +138,6 @@ class Engine {
   // ---- commands
   // [iova, iova + length) at host address `addr`; the key serves as lkey and rkey.
   Result<uint32_t> reg_mr(PdHandle pd, uint64_t addr, uint64_t length, uint64_t iova, uint32_t access_flags);
-  Status dereg_mr(uint32_t key);
   // A queue pair that is ready to send and receive at once; returns its number.
   Result<uint32_t> create_qp(Time now, const QpParams& params);
   Status destroy_qp(uint32_t qpn);

@@ -65,11 +65,6 @@ const Faults& Network::faults_of(uint32_t from, uint32_t to, uint8_t path) const
   return all_;
 }
 
-void Network::forget_special_faults() {
-  by_pair_.clear();
-  by_path_.clear();
-}
-
 namespace {
 void calm(Faults& faults) {
   Faults calm;

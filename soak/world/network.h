@@ -55,7 +55,6 @@ class Network {
   Faults& faults() { return all_; }
   Faults& faults(uint32_t from, uint32_t to);                // starts as a copy of faults()
   Faults& faults(uint32_t from, uint32_t to, uint8_t path);  // starts as a copy of faults(from, to)
-  void forget_special_faults();                              // only faults() is left
   void stop_faults();  // no loss, no duplicates, nothing cut, filters gone; latency and rates stay
   // All filters see each datagram before chance does; it is lost if one of them wants it.
   void add_filter(Filter filter) { filters_.push_back(std::move(filter)); }

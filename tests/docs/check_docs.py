@@ -6,7 +6,8 @@
 
 PRINT_FIELDS is the built mroce_print_fields. What is checked:
   * docs/spec/fields.md is what PRINT_FIELDS prints;
-  * every section that is referred to (§5.9) exists, and every relative link leads somewhere;
+  * every section that is referred to (§5.9) exists, and every relative link leads somewhere, those of
+    README.md and below tests/ as well;
   * in docs/spec/11-constants.md the code that a row names stands literally in the file that it names, and
     each row has a reason;
   * every MUST and SHOULD of docs/spec has a number, and every rule that is cited anywhere exists (spec_rules.py);
@@ -127,11 +128,12 @@ def main() -> int:
         print(__doc__, file=sys.stderr)
         return 2
     files = sorted(DOCS.rglob("*.md"))
-    findings = [*check_fields(arguments[-1], write), *check_sections(files), *check_links(files), *check_constants(),
-                *check_vectors(), *check_named_files(), *spec_rules.load()[1]]
+    others = [ROOT / "README.md", *sorted((ROOT / "tests").rglob("*.md"))]
+    findings = [*check_fields(arguments[-1], write), *check_sections(files), *check_links([*files, *others]),
+                *check_constants(), *check_vectors(), *check_named_files(), *spec_rules.load()[1]]
     for finding in findings:
         print(finding)
-    print(f"{len(files)} documents, {len(findings)} findings")
+    print(f"{len(files) + len(others)} documents, {len(findings)} findings")
     return 1 if findings else 0
 
 
