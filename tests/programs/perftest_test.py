@@ -10,14 +10,14 @@ class PerftestMatrix(Assertions):
     """name, program, arguments; each run is long enough for all that assert_pair_used() says."""
 
     PROGRAMS = (
-        ("write 1 MiB, 4 queue pairs", "ib_write_bw", ["-s", str(1 << 20), "-q", "4", "-n", "100"]),
-        ("read 64 KiB", "ib_read_bw", ["-s", "65536", "-n", "2000"]),
-        ("send 64 KiB, 128 receives", "ib_send_bw", ["-s", "65536", "-r", "128", "-n", "2000"]),
-        ("fetch and add", "ib_atomic_bw", ["-A", "FETCH_AND_ADD", "-n", "5000"]),
-        ("compare and swap", "ib_atomic_bw", ["-A", "CMP_AND_SWAP", "-n", "5000"]),
-        ("latency of a 2-byte write", "ib_write_lat", ["-s", "2", "-n", "1200"]),
-        ("latency of a 64 KiB write", "ib_write_lat", ["-s", "65536", "-n", "300"]),
-        ("latency of a send", "ib_send_lat", ["-s", "64", "-n", "1200"]),
+        ("write 1 MiB, 4 queue pairs", "ib_write_bw", ["-s", str(1 << 20), "-q", "4", "-n", "200"]),
+        ("read 64 KiB", "ib_read_bw", ["-s", "65536", "-n", "6000"]),
+        ("send 64 KiB, 128 receives", "ib_send_bw", ["-s", "65536", "-r", "128", "-n", "6000"]),
+        ("fetch and add", "ib_atomic_bw", ["-A", "FETCH_AND_ADD", "-n", "10000"]),
+        ("compare and swap", "ib_atomic_bw", ["-A", "CMP_AND_SWAP", "-n", "10000"]),
+        ("latency of a 2-byte write", "ib_write_lat", ["-s", "2", "-n", "4000"]),
+        ("latency of a 64 KiB write", "ib_write_lat", ["-s", "65536", "-n", "1000"]),
+        ("latency of a send", "ib_send_lat", ["-s", "64", "-n", "4000"]),
     )
 
     def check(self, loss_percent, user="root"):

@@ -128,8 +128,8 @@ class ProgramMatrix(Assertions):
         ("ib_atomic_bw", ["-A", "FETCH_AND_ADD", "-n", "3000"]),
         ("ib_write_lat", ["-s", "2", "-n", "1200"]),
         ("ib_write_lat", ["-s", "65536", "-n", "100"]),
-        ("ibv_rc_pingpong", ["-c", "-n", "1200"]),
-        ("ibv_srq_pingpong", ["-c", "-n", "1200"]),
+        ("ibv_rc_pingpong", ["-c", "-n", "8000"]),
+        ("ibv_srq_pingpong", ["-c", "-n", "8000"]),
     )
 
     def check(self, user):
@@ -139,7 +139,8 @@ class ProgramMatrix(Assertions):
                 with self.subTest(program=program, arguments=arguments, user=user):
                     with between(hosts, program, arguments, options, prefix) as pair:
                         pair.finish()
-                        self.assert_pair_used(pair, 0.01, set(range(PLANES)))
+                        # Small packets from a busy host: a plane whose losses met delays has a small window for a while.
+                        self.assert_pair_used(pair, 0.01, set(range(PLANES)), share=0.01)
 
     def test_everything_passes_at_1_percent_loss(self):
         self.check("root")
